@@ -17,16 +17,19 @@ var carriesRole = regexp.MustCompile(`(?i)role_?arn|role$|permission_?arn$|^iami
 // notPassed says why operations do not require iam:PassRole by the overlay of internal/authz if a request has one of
 // these members.
 var notPassed = map[string]string{
-	"sts AssumeRole RoleArn":                                                "the role is assumed, not passed: its trust policy decides",
-	"sts AssumeRoleWithWebIdentity RoleArn":                                 "the role is assumed, not passed: its trust policy decides",
-	"sts AssumeRoleWithSAML RoleArn":                                        "the role is assumed, not passed: its trust policy decides",
-	"eks CreatePodIdentityAssociation targetRoleArn":                        "the pod's role assumes it by itself: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html",
-	"eks UpdatePodIdentityAssociation targetRoleArn":                        "the pod's role assumes it by itself, as above",
-	"ssm SendCommand ServiceRoleArn":                                        "Systems Manager's own resolver asks, with the documents and instances of the request",
-	"ec2 RequestSpotInstances LaunchSpecification.IamInstanceProfile":       "as for RunInstances",
-	"ec2 RunInstances IamInstanceProfile":                                   "EC2's own resolver asks, which knows the launch template's profile, too",
-	"ec2 CreateLaunchTemplate LaunchTemplateData.IamInstanceProfile":        "a launch passes the role: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permissions-for-launch-templates.html",
-	"ec2 CreateLaunchTemplateVersion LaunchTemplateData.IamInstanceProfile": "a launch passes the role, as above",
+	"sts AssumeRole RoleArn":                                                                  "the role is assumed, not passed: its trust policy decides",
+	"sts AssumeRoleWithWebIdentity RoleArn":                                                   "the role is assumed, not passed: its trust policy decides",
+	"sts AssumeRoleWithSAML RoleArn":                                                          "the role is assumed, not passed: its trust policy decides",
+	"eks CreatePodIdentityAssociation targetRoleArn":                                          "the pod's role assumes it by itself: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html",
+	"eks UpdatePodIdentityAssociation targetRoleArn":                                          "the pod's role assumes it by itself, as above",
+	"ssm SendCommand ServiceRoleArn":                                                          "Systems Manager's own resolver asks, with the documents and instances of the request",
+	"ec2 RequestSpotInstances LaunchSpecification.IamInstanceProfile":                         "as for RunInstances",
+	"ec2 RunInstances IamInstanceProfile":                                                     "EC2's own resolver asks, which knows the launch template's profile, too",
+	"ec2 CreateLaunchTemplate LaunchTemplateData.IamInstanceProfile":                          "a launch passes the role: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permissions-for-launch-templates.html",
+	"ec2 CreateLaunchTemplateVersion LaunchTemplateData.IamInstanceProfile":                   "a launch passes the role, as above",
+	"eks CreateCapability configuration.argoCd.rbacRoleMappings.role":                         "ADMIN, EDITOR or VIEWER in Argo CD",
+	"eks UpdateCapability configuration.argoCd.rbacRoleMappings.addOrUpdateRoleMappings.role": "as above",
+	"eks UpdateCapability configuration.argoCd.rbacRoleMappings.removeRoleMappings.role":      "as above",
 }
 
 // TestEveryRoleIsPassed: anyone who can pass a role to a service gets the role's permissions, unless that requires

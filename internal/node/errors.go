@@ -34,6 +34,8 @@ type Subject struct {
 	Instance string `json:"instance,omitempty"`
 	// Auto says that the instance is a node of EKS Auto Mode.
 	Auto bool `json:"auto,omitempty"`
+	// Fargate says that it is a machine of AWS Fargate.
+	Fargate bool `json:"fargate,omitempty"`
 }
 
 // A Connection is a connection that an instance tried to make.

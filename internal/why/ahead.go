@@ -157,11 +157,11 @@ func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machin
 func (x *Explainer) joins(e *api.NodeExplanation, m *machine.Instance) (s *node.Subject, named string) {
 	if c, err := userdata.Parse(m.Image.Family, m.UserData); err == nil && c.Endpoint != "" {
 		if plane, cluster, ok := x.cfg.PlaneAt(strings.TrimPrefix(c.Endpoint, "https://")); ok {
-			return &node.Subject{PlaneID: plane, Cluster: cluster, Role: m.RoleARN, Auto: m.Operator != ""}, c.ClusterName
+			return subject(plane, cluster, m.RoleARN, m), c.ClusterName
 		}
 	}
 	if plane, err := x.planeOf(e); err == nil {
-		return &node.Subject{PlaneID: plane, Cluster: e.Cluster, Role: m.RoleARN, Auto: m.Operator != ""}, ""
+		return subject(plane, e.Cluster, m.RoleARN, m), ""
 	}
 	return nil, ""
 }
@@ -178,7 +178,7 @@ func (x *Explainer) admitted(ctx context.Context, region string, s *node.Subject
 	case eks.CauseStaleEntry, eks.CauseNotNodeEntry:
 		return x.replaceEntry(region, s)
 	case eks.CauseNotNode:
-		return x.editAuth(ctx, s, "EC2_LINUX")
+		return x.editAuth(ctx, s, entryType(s))
 	}
 	return x.mapRole(ctx, region, s)
 }

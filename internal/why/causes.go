@@ -135,14 +135,14 @@ func causes() []cause {
 			by: node.ByCluster, code: "Forbidden", rows: []string{"entry-type"}, step: node.StepRegister, component: role,
 			when: func(q *question) bool { return strings.Contains(q.s.Evidence, `User "arn:aws:sts::`) },
 			text: func(q *question) string {
-				return "the cluster treats the role as a user, not as a node: the type of its access entry is not " + entryType(&node.Subject{Auto: q.auto()})
+				return "the cluster treats the role as a user, not as a node: the type of its access entry is not " + entryType(subject("", "", "", q.m))
 			},
 			propose: func(q *question) []advice.Fix {
 				plane, err := q.x.planeOf(q.e)
 				if err != nil {
 					return nil
 				}
-				return q.x.replaceEntry(q.e.Region, &node.Subject{PlaneID: plane, Cluster: q.e.Cluster, Role: q.e.Role, Auto: q.auto()})
+				return q.x.replaceEntry(q.e.Region, subject(plane, q.e.Cluster, q.e.Role, q.m))
 			},
 		},
 		{
@@ -290,9 +290,6 @@ func describe(e *api.NodeExplanation, query string) string {
 // runs reports whether the machine is still there.
 func (q *question) runs() bool { return q.m != nil }
 
-// auto reports whether the machine is a node of EKS Auto Mode.
-func (q *question) auto() bool { return q.m != nil && q.m.Operator != "" }
-
 // oldBootstrap reports whether user data calls a program that the image no longer has.
 func (q *question) oldBootstrap() bool {
 	return q.m != nil && q.m.Image.Family == images.AL2023 && strings.Contains(string(q.m.UserData), "/etc/eks/bootstrap.sh")
@@ -308,7 +305,8 @@ func (q *question) remap() []advice.Fix {
 	if err != nil || q.x.cfg.EKS.TryNode(context.Background(), plane, q.e.Role) == nil {
 		return nil
 	}
-	return q.x.editAuth(context.Background(), &node.Subject{PlaneID: plane, Cluster: q.e.Cluster, Role: q.e.Role}, "EC2_LINUX")
+	s := subject(plane, q.e.Cluster, q.e.Role, q.m)
+	return q.x.editAuth(context.Background(), s, entryType(s))
 }
 
 // replaceEntry returns the fix that deletes an access entry that has another owner or type, and creates it again. It

@@ -52,7 +52,7 @@ func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, ho
 	}
 	out := &node.Decision{
 		By: node.ByCluster, Code: codeUnauthorized, Component: in.RoleARN, Text: err.Error(),
-		Subject: &node.Subject{PlaneID: plane, Cluster: cluster, Role: in.RoleARN, Auto: in.Operator != ""},
+		Subject: subject(plane, cluster, in.RoleARN, &in),
 	}
 	if refused, ok := errors.AsType[*eks.Refusal](err); ok {
 		switch refused.Cause() {
@@ -108,10 +108,22 @@ func withoutPath(role string) string {
 	return role
 }
 
-// entryType returns the type of the access entry for the role of an EC2 instance.
+// subject returns who asks a cluster to be let in: the role of a machine, which may be nil if it is not known.
+func subject(plane, cluster, role string, m *machine.Instance) *node.Subject {
+	s := &node.Subject{PlaneID: plane, Cluster: cluster, Role: role}
+	if m != nil {
+		s.Auto, s.Fargate = m.Operator != "", m.Fargate
+	}
+	return s
+}
+
+// entryType returns the type of the access entry for the role of an EC2 instance or of a Fargate profile.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html#auto-node-access-entry
 func entryType(s *node.Subject) string {
-	if s.Auto {
+	switch {
+	case s.Fargate:
+		return "FARGATE_LINUX"
+	case s.Auto:
 		return "EC2"
 	}
 	return "EC2_LINUX"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"sync"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
@@ -48,17 +49,44 @@ func (m *Machine) SetVolumes(ctx context.Context, all []machine.Volume) error {
 	return m.updateVolumes(ctx)
 }
 
-// showVolumes shows the volumes of a machine that has just booted.
-func (m *Machine) showVolumes(ctx context.Context) error {
+// showVolumes shows the volumes of a machine that has just booted, and tries until it has all or is off. It returns after the
+// first attempt.
+func (m *Machine) showVolumes(ctx context.Context) {
 	v := &m.volumes
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.up, v.shown = true, map[string]int32{}
 	if m.rt.cfg.Volumes == nil {
-		return nil
+		return
 	}
-	return m.updateVolumes(ctx)
+	if err := m.updateVolumes(ctx); err != nil {
+		m.rt.cfg.Log.Warn("a machine has booted without some of its volumes", "instance", m.in.ID, "err", err)
+		go m.retryVolumes(ctx)
+	}
 }
+
+// retryVolumes shows volumes that could not be shown when the machine booted, until ctx ends.
+func (m *Machine) retryVolumes(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryVolumesIn):
+		}
+		m.volumes.mu.Lock()
+		err := m.updateVolumes(ctx)
+		m.volumes.mu.Unlock()
+		if err == nil {
+			return
+		}
+	}
+}
+
+const (
+	retryVolumesIn = 2 * time.Second
+	// mountTime bounds a machine's answer. Its root could stop it.
+	mountTime = 30 * time.Second
+)
 
 // hideVolumes notes that a machine is off, and with it its mounts.
 func (m *Machine) hideVolumes() {
@@ -69,6 +97,9 @@ func (m *Machine) hideVolumes() {
 
 // updateVolumes makes the machine show what it should. m.volumes.mu is held.
 func (m *Machine) updateVolumes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, mountTime)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
 	v := &m.volumes
 	var errs []error
 	wanted := map[string]bool{}
@@ -98,7 +129,7 @@ func (m *Machine) updateVolumes(ctx context.Context) error {
 
 // showVolume shows a volume, or makes one that is shown as large as it should be.
 func (m *Machine) showVolume(ctx context.Context, want machine.Volume) error {
-	mount, err := m.rt.cfg.Volumes.Mount(ctx, want, firstID)
+	mount, err := m.rt.cfg.Volumes.Mount(want, m.in.ID, firstID)
 	if err != nil {
 		return err
 	}

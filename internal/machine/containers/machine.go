@@ -142,9 +142,7 @@ func (m *Machine) boot() error {
 		return err
 	}
 	m.guest.Report(ctx, machine.Event{Name: machine.EventBoot, Evidence: m.in.Type.Name + ", " + m.in.Image.ID + ", as namespaces of this machine's kernel"})
-	if err := m.showVolumes(ctx); err != nil {
-		m.rt.cfg.Log.Warn("a machine boots without some of its volumes", "instance", m.in.ID, "err", err)
-	}
+	m.showVolumes(ctx)
 	defer m.hideVolumes()
 	m.once.Do(func() { close(m.up) })
 	var died error

@@ -181,7 +181,7 @@ func (d *memoryDisks) get(id string) string {
 }
 
 func (d *memoryDisks) Copy(from, to string) error {
-	if text := d.get(from); text != "" {
+	if text := d.get(from); text != "" && d.get(to) == "" {
 		d.put(to, text)
 	}
 	return nil
@@ -209,6 +209,12 @@ func TestDataOfVolumes(t *testing.T) {
 		return *must(w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: zone, SnapshotId: &from}))(t).VolumeId
 	}
 	second := restore(early)
+	token := &awsec2.CreateVolumeInput{AvailabilityZone: zone, SnapshotId: &early, ClientToken: aws.String("t")}
+	once := *must(w.CreateVolume(ctx, token))(t).VolumeId
+	w.disks.put(once, "used")
+	if again := *must(w.CreateVolume(ctx, token))(t).VolumeId; again != once || w.disks.get(once) != "used" {
+		t.Errorf("a request that is repeated changes the data of %s to %q", again, w.disks.get(once))
+	}
 	must(w.DeleteSnapshot(ctx, &awsec2.DeleteSnapshotInput{SnapshotId: &early}))(t)
 	if got := w.disks.get(second); got != "early" {
 		t.Errorf("a volume of a snapshot that is gone has %q", got)

@@ -369,8 +369,14 @@ func (b *box) handle(c *net.UnixConn) {
 		answer(c, m.err)
 	case r.Unmount != "":
 		// Programs that use it keep it until they end.
-		err := os.NewSyscallError("umount", unix.Unmount(r.Unmount, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW))
-		answer(c, errors.Join(err, os.Remove(r.Unmount)))
+		err := unix.Unmount(r.Unmount, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // the machine's root was faster
+			err = nil
+		}
+		if err == nil {
+			_ = os.Remove(r.Unmount) // what its root has put there instead may stay
+		}
+		answer(c, os.NewSyscallError("umount", err))
 	default:
 		answer(c, errors.New("unknown request"))
 	}

@@ -1,4 +1,4 @@
-// Package volumes has the data of EBS volumes that are attached to machines which run containers, and of their snapshots.
+// Package volumes stores the data of EBS volumes that are attached to machines which run containers, and of their snapshots.
 // Each is an image of an ext4 file system in a sparse file, which grows with what is written to it.
 //
 // A volume is mounted by a loop device, so its size is a real bound. Neither the mount nor the device has a name on the real
@@ -21,7 +21,9 @@ import (
 // A Store is a folder with images.
 type Store struct {
 	dir string
-	mu  sync.Mutex // held while an image is made, copied, mounted or removed
+
+	mu    sync.Mutex        // held while an image is made, copied, mounted or removed
+	users map[string]string // the machine for which a volume was mounted last, by the volume's ID
 }
 
 // New returns the store in a folder, which is created when it is needed.
@@ -43,7 +45,8 @@ func (s *Store) file(id string) (string, error) {
 	return filepath.Join(s.dir, id+extension), nil
 }
 
-// Copy copies the data of a volume or snapshot as it is at one moment. If there is no data, it does nothing.
+// Copy copies the data of a volume or snapshot as it is at one moment. If there is no data, or if the other one has data, it does
+// nothing.
 func (s *Store) Copy(from, to string) error {
 	source, err := s.file(from)
 	if err != nil {
@@ -57,6 +60,9 @@ func (s *Store) Copy(from, to string) error {
 	defer s.mu.Unlock()
 	if _, err := os.Stat(source); errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if _, err := os.Stat(target); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return frozen(source, func() error { return copySparse(source, target) })
 }
@@ -78,7 +84,7 @@ func (s *Store) Remove(ids ...string) error {
 	return errors.Join(errs...)
 }
 
-// Sweep removes everything but the data of known volumes and snapshots.
+// Sweep removes everything but the data of known volumes and snapshots. No machine may be running.
 func (s *Store) Sweep(known map[string]bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +94,10 @@ func (s *Store) Sweep(known map[string]bool) error {
 	}
 	errs := []error{err}
 	for _, e := range list {
+		name := filepath.Join(s.dir, e.Name())
+		thaw(name)
 		if id, ok := strings.CutSuffix(e.Name(), extension); !ok || !known[id] {
-			errs = append(errs, os.Remove(filepath.Join(s.dir, e.Name())))
+			errs = append(errs, os.Remove(name))
 		}
 	}
 	return errors.Join(errs...)

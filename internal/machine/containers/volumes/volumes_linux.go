@@ -1,7 +1,6 @@
 package volumes
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,16 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/machine"
 )
-
-// toolTime bounds what is done to an image that is not mounted, which takes milliseconds.
-const toolTime = time.Minute
 
 // Numbers of ioctls that package unix does not have.
 // https://github.com/torvalds/linux/blob/master/include/uapi/linux/fs.h, fs/ext4/ext4.h
@@ -57,17 +52,15 @@ func tool(name string) (string, error) {
 	return "", fmt.Errorf("there is no %s", name)
 }
 
-// run runs a program of e2fsprogs.
-func run(ctx context.Context, name string, args ...string) error {
+// run runs a program of e2fsprogs. It is not interrupted: what it changes is a file of its own.
+func run(name string, args ...string) error {
 	file, err := tool(name)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, toolTime)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, file, args...).CombinedOutput()
+	out, err := exec.Command(file, args...).CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && name == "e2fsck" && exit.ExitCode() == 1 {
-		return nil // it has mended something
+		return nil // it has corrected something
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
@@ -75,9 +68,10 @@ func run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// Mount returns a detached mount of a volume, whose file system has the volume's size. If the volume is new, it is made from
-// its snapshot, or empty and owned by a user and group of this machine. What pods see is the folder Folder of it.
-func (s *Store) Mount(ctx context.Context, v machine.Volume, owner int) (*os.File, error) {
+// Mount returns a detached mount of a volume for a machine, whose file system has the volume's size. If the volume is new, it is
+// made from its snapshot, or empty and owned by a user and group of this machine. What pods see is the folder Folder of it. It
+// is an error if another machine still uses the volume.
+func (s *Store) Mount(v machine.Volume, machineID string, owner int) (*os.File, error) {
 	name, err := s.file(v.ID)
 	if err != nil {
 		return nil, err
@@ -85,17 +79,29 @@ func (s *Store) Mount(ctx context.Context, v machine.Volume, owner int) (*os.Fil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size := int64(v.SizeGiB) << 30
-	if err := s.create(ctx, name, v.SnapshotID, size, owner); err != nil {
+	if err := s.create(name, v.SnapshotID, size, owner); err != nil {
 		return nil, fmt.Errorf("making %s: %w", v.ID, err)
 	}
-	if err := grow(ctx, name, size); err != nil {
-		return nil, fmt.Errorf("enlarging %s: %w", v.ID, err)
-	}
-	device, err := loop(name)
+	device, err := attached(name)
 	if err != nil {
 		return nil, fmt.Errorf("the loop device of %s: %w", v.ID, err)
 	}
+	if device != nil && s.users[v.ID] != machineID {
+		_ = device.Close()
+		return nil, fmt.Errorf("programs on another machine still use %s", v.ID)
+	}
+	if err := grow(name, size, device != nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("enlarging %s: %w", v.ID, err), closeDevice(device))
+	}
+	if device == nil {
+		if device, err = attach(name); err != nil {
+			return nil, fmt.Errorf("the loop device of %s: %w", v.ID, err)
+		}
+	}
 	defer device.Close() // the kernel keeps it while it is mounted
+	if err := unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_CAPACITY, 0); err != nil {
+		return nil, os.NewSyscallError("LOOP_SET_CAPACITY", err)
+	}
 	mount, err := mountDevice(device.Name())
 	if err != nil {
 		return nil, fmt.Errorf("mounting %s: %w", v.ID, err)
@@ -103,11 +109,22 @@ func (s *Store) Mount(ctx context.Context, v machine.Volume, owner int) (*os.Fil
 	if err := errors.Join(fill(mount, size), makeFolder(mount, owner)); err != nil {
 		return nil, errors.Join(fmt.Errorf("the file system of %s: %w", v.ID, err), mount.Close())
 	}
+	if s.users == nil {
+		s.users = map[string]string{}
+	}
+	s.users[v.ID] = machineID
 	return mount, nil
 }
 
+func closeDevice(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
 // create makes an image unless it exists.
-func (s *Store) create(ctx context.Context, name, snapshot string, size int64, owner int) error {
+func (s *Store) create(name, snapshot string, size int64, owner int) error {
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -132,39 +149,37 @@ func (s *Store) create(ctx context.Context, name, snapshot string, size int64, o
 		return err
 	}
 	// As the EBS CSI driver does, no blocks are reserved for root.
-	if err := run(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-E", fmt.Sprintf("root_owner=%d:%d,lazy_itable_init=1,lazy_journal_init=1", owner, owner), f.Name()); err != nil {
+	if err := run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", fmt.Sprintf("root_owner=%d:%d,lazy_itable_init=1,lazy_journal_init=1", owner, owner), f.Name()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), name)
 }
 
-// attached returns the loop device of an image, or "" if it has none.
-func attached(name string) (string, error) {
-	name, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return "", err
+// attached opens the loop device of an image, or returns nil if it has none. While the device is open, it stays the image's.
+func attached(name string) (*os.File, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(name, &st); err != nil {
+		return nil, err
 	}
 	list, err := filepath.Glob(backingFiles)
 	if err != nil {
-		return "", err
-	}
-	for _, file := range list {
-		if b, err := os.ReadFile(file); err == nil && strings.TrimSuffix(string(b), "\n") == name { // otherwise it is being freed
-			return "/dev/" + strings.Split(file, "/")[3], nil
-		}
-	}
-	return "", nil
-}
-
-// loop returns the loop device of an image. An image never has two: what is mounted twice is the same file system.
-func loop(name string) (*os.File, error) {
-	device, err := attached(name)
-	if err != nil {
 		return nil, err
 	}
-	if device != "" {
-		return os.OpenFile(device, os.O_RDWR, 0)
+	for _, file := range list {
+		f, err := os.OpenFile("/dev/"+strings.Split(file, "/")[3], os.O_RDWR, 0)
+		if err != nil {
+			continue // it is being freed, or another program's
+		}
+		if info, err := unix.IoctlLoopGetStatus64(int(f.Fd())); err == nil && info.Device == st.Dev && info.Inode == st.Ino {
+			return f, nil
+		}
+		_ = f.Close()
 	}
+	return nil, nil
+}
+
+// attach gives an image a loop device. An image never has two: what is mounted twice is the same file system.
+func attach(name string) (*os.File, error) {
 	image, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -193,42 +208,51 @@ func loop(name string) (*os.File, error) {
 			return nil, os.NewSyscallError("LOOP_CONFIGURE", err)
 		}
 	}
-	return nil, errors.New("other programs take all loop devices")
+	return nil, errors.New("other programs took every loop device that was free")
 }
 
-// grow enlarges an image that is smaller than its volume, and its file system unless that is mounted.
-func grow(ctx context.Context, name string, size int64) error {
+// grow enlarges an image that is smaller than its volume. The kernel enlarges the file system when it is mounted (see fill). If
+// this process may not ask for that, a copy of an image that is not mounted is enlarged, and takes the image's place: nothing is
+// lost if this process or the tools end in between.
+func grow(name string, size int64, mounted bool) error {
+	if mounted || mayGrow() {
+		return enlarge(name, size)
+	}
+	has, err := sizeOf(name)
+	if err != nil || has >= size {
+		return err
+	}
+	larger := name + ".larger"
+	defer os.Remove(larger) // unless it has the image's name by then
+	if err := copySparse(name, larger); err != nil {
+		return err
+	}
+	if err := enlarge(larger, size); err != nil {
+		return err
+	}
+	if err := run("e2fsck", "-fp", larger); err != nil { // resize2fs asks for it
+		return err
+	}
+	if err := run("resize2fs", larger); err != nil {
+		return err
+	}
+	return os.Rename(larger, name)
+}
+
+func enlarge(name string, size int64) error {
 	st, err := os.Stat(name)
-	if err != nil {
+	if err != nil || st.Size() >= size {
 		return err
 	}
-	if st.Size() < size {
-		if err := os.Truncate(name, size); err != nil {
-			return err
-		}
-	}
-	device, err := attached(name)
-	if err != nil {
-		return err
-	}
-	if device == "" {
-		if has, err := sizeOf(name); err != nil || has >= size {
-			return err
-		}
-		if err := run(ctx, "e2fsck", "-fp", name); err != nil { // resize2fs asks for it
-			return err
-		}
-		return run(ctx, "resize2fs", name)
-	}
-	if st.Size() >= size {
-		return nil
-	}
-	f, err := os.OpenFile(device, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return os.NewSyscallError("LOOP_SET_CAPACITY", unix.IoctlSetInt(int(f.Fd()), unix.LOOP_SET_CAPACITY, 0))
+	return os.Truncate(name, size)
+}
+
+// mayGrow reports whether this process has CAP_SYS_RESOURCE, without which the kernel enlarges no mounted file system. Root in a
+// container often lacks it.
+func mayGrow() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
 // sizeOf returns the size of the file system in an image that is not mounted.
@@ -257,7 +281,8 @@ func mountDevice(device string) (*os.File, error) {
 		return nil, os.NewSyscallError("fsopen", err)
 	}
 	defer unix.Close(fsfd)
-	if err := errors.Join(unix.FsconfigSetString(fsfd, "source", device), unix.FsconfigCreate(fsfd)); err != nil {
+	// Discarding makes the image smaller again when files are deleted.
+	if err := errors.Join(unix.FsconfigSetString(fsfd, "source", device), unix.FsconfigSetFlag(fsfd, "discard"), unix.FsconfigCreate(fsfd)); err != nil {
 		return nil, os.NewSyscallError("fsconfig", err)
 	}
 	fd, err := unix.Fsmount(fsfd, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID)
@@ -276,15 +301,14 @@ func inMount(mount *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), mount.Name()), nil
 }
 
-// fill makes a mounted file system as large as its device. That needs CAP_SYS_RESOURCE, which root in a container does not
-// have. Without it, the file system grows when it is mounted the next time.
+// fill makes a mounted file system as large as its device, if this process may. Otherwise it grows when it is mounted the next
+// time (see grow).
 func fill(mount *os.File, size int64) error {
 	root, err := inMount(mount)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	_ = unix.IoctlSetInt(int(root.Fd()), fiThaw, 0) // a daemon that was killed may have left it frozen; it seldom is
 	blocks := uint64(size / blockSize)
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, root.Fd(), ext4ResizeFS, uintptr(unsafe.Pointer(&blocks)))
 	if errno != 0 && errno != unix.EPERM {
@@ -293,41 +317,62 @@ func fill(mount *os.File, size int64) error {
 	return nil
 }
 
-// makeFolder makes the folder that pods see.
+// makeFolder makes the folder that pods see. It follows no links, which a machine's root may have made.
 func makeFolder(mount *os.File, owner int) error {
 	root, err := inMount(mount)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	for _, d := range []struct {
-		name string
-		mode uint32
-	}{{Folder, 0o755}, {Folder + "/lost+found", 0o700}} {
-		err := unix.Mkdirat(int(root.Fd()), d.name, d.mode)
-		if errors.Is(err, unix.EEXIST) {
-			return nil
-		}
-		if err == nil {
-			err = unix.Fchownat(int(root.Fd()), d.name, owner, owner, unix.AT_SYMLINK_NOFOLLOW)
-		}
-		if err != nil {
-			return fmt.Errorf("making its folder %s: %w", d.name, err)
-		}
+	err = unix.Mkdirat(int(root.Fd()), Folder, 0o755)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
 	}
-	return nil
+	if err != nil {
+		return os.NewSyscallError("mkdirat", err)
+	}
+	folder, err := unix.Openat(int(root.Fd()), Folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("openat", err)
+	}
+	defer unix.Close(folder)
+	return errors.Join(unix.Fchown(folder, owner, owner), unix.Mkdirat(folder, "lost+found", 0o700), unix.Fchownat(folder, "lost+found", owner, owner, unix.AT_SYMLINK_NOFOLLOW))
 }
 
 // frozen calls f while nothing can write to an image.
-func frozen(name string, f func() error) (err error) {
+func frozen(name string, f func() error) error {
 	device, err := attached(name)
 	if err != nil {
 		return err
 	}
-	if device == "" {
+	if device == nil {
 		return f()
 	}
-	mount, err := mountDevice(device)
+	defer device.Close()
+	return inDevice(device, func(root int) (err error) {
+		if err := unix.IoctlSetInt(root, fiFreeze, 0); err != nil {
+			return os.NewSyscallError("FIFREEZE", err)
+		}
+		defer func() {
+			err = errors.Join(err, os.NewSyscallError("FITHAW", unix.IoctlSetInt(root, fiThaw, 0)))
+		}()
+		return f()
+	})
+}
+
+// thaw ends what a daemon that was killed has left frozen. Otherwise programs that write to it could not even be killed.
+func thaw(name string) {
+	device, err := attached(name)
+	if err != nil || device == nil {
+		return
+	}
+	defer device.Close()
+	_ = inDevice(device, func(root int) error { return unix.IoctlSetInt(root, fiThaw, 0) }) // it seldom is frozen
+}
+
+// inDevice calls f with the root of a device's file system.
+func inDevice(device *os.File, f func(root int) error) error {
+	mount, err := mountDevice(device.Name())
 	if err != nil {
 		return err
 	}
@@ -337,13 +382,7 @@ func frozen(name string, f func() error) (err error) {
 		return err
 	}
 	defer root.Close()
-	if err := unix.IoctlSetInt(int(root.Fd()), fiFreeze, 0); err != nil {
-		return os.NewSyscallError("FIFREEZE", err)
-	}
-	defer func() {
-		err = errors.Join(err, os.NewSyscallError("FITHAW", unix.IoctlSetInt(int(root.Fd()), fiThaw, 0)))
-	}()
-	return f()
+	return f(int(root.Fd()))
 }
 
 // copySparse copies an image. Where the file system can, both share their blocks; otherwise holes stay holes.

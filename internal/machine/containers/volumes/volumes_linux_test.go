@@ -4,9 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +30,7 @@ func store(t *testing.T) *Store {
 // mount mounts a volume until the test ends, and returns a path of its root.
 func mount(t *testing.T, s *Store, v machine.Volume) (root string, unmount func()) {
 	t.Helper()
-	f, err := s.Mount(t.Context(), v, os.Getuid())
+	f, err := s.Mount(v, "i-1", os.Getuid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +85,15 @@ func TestVolumesKeepTheirData(t *testing.T) {
 	v := machine.Volume{ID: "vol-1", SizeGiB: 1}
 	dir, unmount := mount(t, s, v)
 	write(t, dir, "first")
-	again, _ := mount(t, s, v) // while it is mounted, as on the next node before the last one has let go
+	again, unmountAgain := mount(t, s, v)
 	if got := read(t, again); got != "first" {
 		t.Errorf("the second mount has %q", got)
 	}
 	unmount()
 	write(t, again, "second")
+	if _, err := s.Mount(v, "i-2", os.Getuid()); err == nil || !strings.Contains(err.Error(), "another machine") {
+		t.Errorf("another machine gets it while it is in use: %v", err)
+	}
 
 	if err := s.Copy("vol-1", "snap-1"); err != nil { // while it is mounted
 		t.Fatal(err)
@@ -103,8 +106,21 @@ func TestVolumesKeepTheirData(t *testing.T) {
 	if mib := size(t, from); mib < 2800 || mib > 3072 {
 		t.Errorf("a volume of 3 GiB has %d MiB", mib)
 	}
-	if err := s.Copy("snap-none", "vol-3"); err != nil {
-		t.Errorf("copying nothing: %v", err)
+	for _, from := range []string{"snap-none", "vol-1"} {
+		if err := s.Copy(from, "vol-2"); err != nil {
+			t.Errorf("copying %s: %v", from, err)
+		}
+	}
+	if got := read(t, from); got != "second" {
+		t.Errorf("after a copy to a volume that has data, there is %q", got)
+	}
+	unmountAgain()
+	next, err := s.Mount(v, "i-2", os.Getuid())
+	if err != nil {
+		t.Fatalf("the next machine: %v", err)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -122,7 +138,7 @@ func TestVolumesAreBounded(t *testing.T) {
 	larger := machine.Volume{ID: "vol-1", SizeGiB: 2}
 	_, again := mount(t, s, larger)
 	again()
-	if !resource() { // then not while it is mounted
+	if !mayGrow() { // then not while it is mounted
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -141,28 +157,28 @@ func TestVolumesAreBounded(t *testing.T) {
 	}
 }
 
-// resource reports whether this process may enlarge a file system that is mounted.
-func resource() bool {
-	b, _ := os.ReadFile("/proc/self/status")
-	var all uint64
-	for line := range strings.Lines(string(b)) {
-		if text, ok := strings.CutPrefix(line, "CapEff:\t"); ok {
-			all, _ = strconv.ParseUint(strings.TrimSpace(text), 16, 64)
-		}
-	}
-	return all&(1<<unix.CAP_SYS_RESOURCE) != 0
-}
-
 func TestNothingIsLeft(t *testing.T) {
 	s := store(t)
 	_, unmount := mount(t, s, machine.Volume{ID: "vol-1", SizeGiB: 1})
 	name, _ := s.file("vol-1")
-	if device, err := attached(name); err != nil || device == "" {
-		t.Fatalf("the device is %q: %v", device, err)
+	has := func() bool {
+		device, err := attached(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if device != nil {
+			_ = device.Close()
+		}
+		return device != nil
+	}
+	if !has() {
+		t.Error("a mounted volume has no device")
 	}
 	unmount()
-	if device, err := attached(name); err != nil || device != "" {
-		t.Errorf("after the last unmount, the device is %q: %v", device, err)
+	for deadline := time.Now().Add(10 * time.Second); has(); { // other programs look at new devices
+		if time.Now().After(deadline) {
+			t.Fatal("a volume that is not mounted has a device")
+		}
 	}
 	if err := s.Copy("vol-1", "vol-2"); err != nil {
 		t.Fatal(err)
@@ -176,6 +192,26 @@ func TestNothingIsLeft(t *testing.T) {
 	if left, err := os.ReadDir(s.dir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v %v", left, err)
 	}
+}
+
+func TestFrozenVolumesThaw(t *testing.T) {
+	s := store(t)
+	dir, unmount := mount(t, s, machine.Volume{ID: "vol-1", SizeGiB: 1})
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetInt(int(f.Fd()), fiFreeze, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := New(s.dir).Sweep(map[string]bool{"vol-1": true}); err != nil { // as the next daemon does
+		t.Fatal(err)
+	}
+	write(t, dir, "written")
+	unmount()
 }
 
 func TestHostileIDs(t *testing.T) {

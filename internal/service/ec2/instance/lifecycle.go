@@ -246,7 +246,11 @@ func (s runner) showAttachments(ctx context.Context, k store.Key, i record.Insta
 		}
 	}
 	if m.Abilities().Has(machine.Volumes) {
-		if err := m.SetVolumes(ctx, s.machineVolumes(resource.KeyScope(k), i, m.Instance().Image)); err != nil && !errors.Is(err, machine.ErrOff) {
+		volumes, err := s.machineVolumes(resource.KeyScope(k), i, m.Instance().Image)
+		if err == nil {
+			err = m.SetVolumes(ctx, volumes)
+		}
+		if err != nil && !errors.Is(err, machine.ErrOff) {
 			return fmt.Errorf("volumes of %s: %w", k.ID, err)
 		}
 	}
@@ -293,7 +297,9 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	m.Image.ID = i.ImageID // set even if the image no longer exists
 	m.DiskGiB = s.volume(sc, i, dataDevice(i, m.Image)).SizeGiB
 	m.RootSnapshot = s.volume(sc, i, i.RootDevice).SnapshotID
-	m.Volumes = s.machineVolumes(sc, i, m.Image)
+	if m.Volumes, err = s.machineVolumes(sc, i, m.Image); err != nil {
+		return machine.Instance{}, fmt.Errorf("volumes of %s: %w", i.ID, err)
+	}
 	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
 	if i.Profile != nil {
 		m.ProfileARN, m.RoleARN = i.Profile.ARN, i.Profile.RoleARN
@@ -324,17 +330,22 @@ func (s *Service) machineInterfaces(sc resource.Scope, i record.Instance) []mach
 }
 
 // machineVolumes returns the instance's volumes for the runtime, without those of its operating system.
-func (s *Service) machineVolumes(sc resource.Scope, i record.Instance, img images.Image) []machine.Volume {
+func (s *Service) machineVolumes(sc resource.Scope, i record.Instance, img images.Image) ([]machine.Volume, error) {
 	var out []machine.Volume
 	for _, d := range i.Devices {
 		if d.Name == i.RootDevice || d.Name == dataDevice(i, img) {
 			continue
 		}
-		if v, err := storage.Volumes.Get(s.Store, sc.Key(d.VolumeID)); err == nil {
-			out = append(out, machine.Volume{ID: v.ID, SizeGiB: v.SizeGiB, SnapshotID: v.SnapshotID})
+		v, err := storage.Volumes.Get(s.Store, sc.Key(d.VolumeID))
+		if resource.NotFound(err) {
+			continue
 		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, machine.Volume{ID: v.ID, SizeGiB: v.SizeGiB, SnapshotID: v.SnapshotID})
 	}
-	return out
+	return out, nil
 }
 
 // dataDevice returns the device of the volume that holds the operating system's data. Bottlerocket keeps images,

@@ -44,7 +44,8 @@ var Snapshots = resource.NewKind("snapshot", resource.SnapshotID, func(v *Snapsh
 // Disks stores what instances have written to their volumes. The keys are the IDs of instances, for their root volumes, of
 // other volumes, and of snapshots.
 type Disks interface {
-	// Copy copies the data stored under one ID to another ID. If there is no data, it does nothing.
+	// Copy copies the data stored under one ID to another ID. If there is no data, or a volume or snapshot of that ID has
+	// some already, it does nothing.
 	Copy(from, to string) error
 	// Remove removes the data stored under an ID, if any.
 	Remove(id string) error
@@ -96,9 +97,8 @@ func FindSnapshot(r store.Reader, sc resource.Scope, id string) (v Snapshot, own
 	return v, "", err
 }
 
-// Data are the IDs under which Disks may store the data of a volume. The last one that has data counts. For the root volume of
-// an instance, it is the instance's ID. Otherwise it is the ID of the snapshot that the volume was created from, and the
-// volume's own.
+// Data are the IDs under which Disks may store the data of a volume. The first one that has data counts. For the root volume of
+// an instance, it is the instance's ID. Otherwise it is the volume's own, and the ID of the snapshot that it was created from.
 type Data []string
 
 // NewSnapshot returns a new snapshot of a volume, and where the volume's data is.
@@ -115,11 +115,12 @@ func (s *Service) NewSnapshot(r store.Reader, sc resource.Scope, v Volume, descr
 	} else if err != nil && !resource.NotFound(err) {
 		return out, nil, err
 	}
+	data = Data{v.ID}
 	if from, _, err := FindSnapshot(r, sc, v.SnapshotID); err == nil { // AWS's own snapshots hold no data
 		out.BaseImage = from.BaseImage
-		data = Data{from.ID}
+		data = append(data, from.ID)
 	}
-	return out, append(data, v.ID), nil
+	return out, data, nil
 }
 
 // SaveSnapshots stores new snapshots, and copies the data of each. with runs in the same transaction.

@@ -100,6 +100,10 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 	if err != nil {
 		return nil, err
 	}
+	id := ids.Resource("vol")
+	if err := s.restore(sc, in.DryRun, spec.SnapshotID, id); err != nil {
+		return nil, err
+	}
 	v, err := resource.Create(ctx, s.Core, Volumes, in.DryRun, in.ClientToken, in, func(tx *store.Tx, v *Volume) error {
 		spec := spec
 		if spec.SnapshotID != "" {
@@ -122,16 +126,14 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 			return err
 		}
 		defaults.apply(&spec)
-		*v = Volume{ID: ids.Resource("vol"), Spec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.Now(), Tags: tags}
+		*v = Volume{ID: id, Spec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.Now(), Tags: tags}
 		return nil
 	})
+	if v.ID != id { // the request has failed, or an earlier one has made the volume
+		s.forget(id)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if s.disks != nil && v.SnapshotID != "" { // which may be deleted before the volume is attached
-		if err := s.disks.Copy(v.SnapshotID, v.ID); err != nil {
-			return nil, err
-		}
 	}
 	o := v.SDK(sc)
 	return &awsec2.CreateVolumeOutput{
@@ -139,6 +141,17 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 		AvailabilityZoneId: o.AvailabilityZoneId, CreateTime: o.CreateTime, Encrypted: o.Encrypted, KmsKeyId: o.KmsKeyId, SnapshotId: o.SnapshotId,
 		MultiAttachEnabled: o.MultiAttachEnabled, Iops: o.Iops, Throughput: o.Throughput, Attachments: o.Attachments, Tags: o.Tags,
 	}, nil
+}
+
+// restore copies the data of a snapshot for a new volume, before anybody can see the volume.
+func (s *Service) restore(sc resource.Scope, dryRun *bool, snapshot, volume string) error {
+	if s.disks == nil || snapshot == "" || aws.ToBool(dryRun) {
+		return nil
+	}
+	if _, _, err := FindSnapshot(s.Store, sc, snapshot); err != nil {
+		return nil //nolint:nilerr // the transaction reports it
+	}
+	return s.disks.Copy(snapshot, volume)
 }
 
 // DeleteVolume deletes a volume that is not attached.

@@ -11,6 +11,7 @@ package autobalancing
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -199,8 +200,32 @@ func (s *Service) asCluster(ctx context.Context, key store.Key, rec *record.Clus
 	return s.AutoNodes.AsClusterRole(ctx, *rec.Cluster.Arn, *rec.Cluster.RoleArn, key.Region, map[string]string{automode.TagCluster: key.ID})
 }
 
-// DeleteAll deletes all load balancers of a cluster, because EKS Auto Mode is disabled or the cluster is deleted.
+// Disable deletes all load balancers of a cluster, because EKS Auto Mode is disabled, and the finalizers of its objects, which
+// nothing serves any more.
 // https://docs.aws.amazon.com/eks/latest/userguide/auto-disable.html
+func (s *Service) Disable(ctx context.Context, key store.Key, rec *record.Cluster, ses *plane.Session) error {
+	if err := s.DeleteAll(ctx, key, rec); err != nil || s.LoadBalancers == nil {
+		return err
+	}
+	services, err := ses.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing services: %w", err)
+	}
+	ingresses, err := ses.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing ingresses: %w", err)
+	}
+	var errs []error
+	for i := range services.Items {
+		errs = append(errs, setFinalizer(ctx, ses, &services.Items[i], false))
+	}
+	for i := range ingresses.Items {
+		errs = append(errs, setFinalizer(ctx, ses, &ingresses.Items[i], false))
+	}
+	return errors.Join(errs...)
+}
+
+// DeleteAll deletes all load balancers of a cluster.
 func (s *Service) DeleteAll(ctx context.Context, key store.Key, rec *record.Cluster) error {
 	if s.LoadBalancers == nil {
 		return nil

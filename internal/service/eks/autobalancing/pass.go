@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
@@ -132,6 +133,10 @@ func (c *cluster) serve(ctx context.Context, d *deployer, o object, have *owned)
 
 // setFinalizer adds or removes the finalizer of an object.
 func (c *cluster) setFinalizer(ctx context.Context, o object, on bool) error {
+	return setFinalizer(ctx, c.ses, o, on)
+}
+
+func setFinalizer(ctx context.Context, ses *plane.Session, o object, on bool) error {
 	name := finalizer(kindOf(o))
 	now := o.GetFinalizers()
 	if slices.Contains(now, name) == on {
@@ -146,9 +151,9 @@ func (c *cluster) setFinalizer(ctx context.Context, o object, on bool) error {
 		return err
 	}
 	if kindOf(o) == kindService {
-		_, err = c.ses.Client.CoreV1().Services(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = ses.Client.CoreV1().Services(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
 	} else {
-		_, err = c.ses.Client.NetworkingV1().Ingresses(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = ses.Client.NetworkingV1().Ingresses(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -136,7 +136,7 @@ func (s *Service) endAutoNodes(ctx context.Context, key store.Key, rec record.Cl
 	if err := s.auto.RemoveObjects(ctx, ses); err != nil {
 		return err
 	}
-	if err := s.balancers.DeleteAll(ctx, key, &rec); err != nil {
+	if err := s.balancers.Disable(ctx, key, &rec, ses); err != nil {
 		return err
 	}
 	return s.auto.CleanUp(ctx, key, &rec)
