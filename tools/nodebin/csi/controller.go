@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -22,7 +23,7 @@ import (
 
 const (
 	gib         = 1 << 30
-	defaultSize = 100 * gib // if a claim asks for none
+	defaultSize = 100 * gib // of claims without a size
 )
 
 // Tags of the driver's volumes and snapshots, by which the policy AmazonEBSCSIDriverPolicy decides.
@@ -43,6 +44,8 @@ type controllerServer struct {
 	ec2     *ec2.Client
 	tags    tagFlag
 	cluster string
+
+	attaching sync.Mutex // while a device name is chosen and used
 }
 
 func (s *controllerServer) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
@@ -57,19 +60,18 @@ func (s *controllerServer) ControllerGetCapabilities(context.Context, *csi.Contr
 	return out, nil
 }
 
-// failed returns an EC2 error as upstream words it, with the code that makes Kubernetes give up or try again.
-func failed(err error, format string, args ...any) error {
-	code := codes.Internal
+// failed returns an EC2 error as upstream words it, with the code that makes Kubernetes give up or try again. otherwise is the
+// code of errors that are none of these.
+func failed(otherwise codes.Code, err error, format string, args ...any) error {
+	code := otherwise
 	if e, ok := errors.AsType[smithy.APIError](err); ok {
 		switch e.ErrorCode() {
 		case "InvalidVolume.NotFound", "InvalidInstanceID.NotFound", "InvalidSnapshot.NotFound":
 			code = codes.NotFound
 		case "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameterDependency":
 			code = codes.InvalidArgument
-		case "AttachmentLimitExceeded", "VolumeLimitExceeded", "MaxIOPSLimitExceeded":
+		case "AttachmentLimitExceeded":
 			code = codes.ResourceExhausted
-		case "IdempotentParameterMismatch":
-			code = codes.AlreadyExists
 		}
 	}
 	return status.Errorf(code, "%s: %v", fmt.Sprintf(format, args...), err)
@@ -121,7 +123,7 @@ type request struct {
 	tags map[string]string
 	size int32
 	grow bool // iopsPerGB may be raised to the type's minimum
-	per  int32
+	per  int64
 }
 
 // set applies a parameter of the storage class. https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/parameters.md
@@ -142,7 +144,7 @@ func (r *request) set(key, value string) error {
 	case "iopspergb":
 		var n *int32
 		if n, err = number(); err == nil {
-			r.per = *n
+			r.per = int64(*n)
 		}
 	case "allowautoiopspergbincrease":
 		r.grow = value == "true"
@@ -160,9 +162,14 @@ func (r *request) set(key, value string) error {
 		r.tags[claimSpace] = value
 	case "csi.storage.k8s.io/pv/name":
 		r.tags[volumeName] = value
+	case "blockexpress", "blocksize", "inodesize", "bytesperinode", "numberofinodes", "ext4bigalloc", "ext4clustersize", "ext4encryptionsupport", "volumeinitializationrate", "multiattachenabled", "xfsbigalloc", "outpostarn":
+		return status.Errorf(codes.InvalidArgument, "the parameter %s is not implemented by Drydock", key)
 	default:
 		if name, ok := strings.CutPrefix(strings.ToLower(key), "tagspecification"); ok && strings.Trim(name, "_0123456789") == "" {
 			k, v, ok := strings.Cut(value, "=")
+			if strings.Contains(value, "{{") {
+				return status.Errorf(codes.InvalidArgument, "templates of tags are not implemented by Drydock: %s", value)
+			}
 			if !ok {
 				return status.Errorf(codes.InvalidArgument, "Invalid tag %q: it must have the form key=value", value)
 			}
@@ -172,6 +179,20 @@ func (r *request) set(key, value string) error {
 		return status.Errorf(codes.InvalidArgument, "Invalid parameter key %s for CreateVolume", key)
 	}
 	return err
+}
+
+// minIOPS are the least of the types that have a choice, and maxIOPS the most of any type.
+// https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+var minIOPS = map[types.VolumeType]int64{types.VolumeTypeGp3: 3000, types.VolumeTypeIo1: 100, types.VolumeTypeIo2: 100}
+
+const maxIOPS = 256000
+
+// maxTokens bounds the client tokens that are tried for a name.
+const maxTokens = 10
+
+func token(name string) *string {
+	sum := sha256.Sum256([]byte(name))
+	return aws.String(hex.EncodeToString(sum[:]))
 }
 
 // CreateVolume makes a volume. The client token makes it the same one if it is asked for again.
@@ -186,9 +207,8 @@ func (s *controllerServer) CreateVolume(ctx context.Context, in *csi.CreateVolum
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(in.GetName()))
 	r := &request{size: size, tags: map[string]string{volumeTag: in.GetName(), ownTag: "true"}, in: &ec2.CreateVolumeInput{
-		Size: &size, VolumeType: types.VolumeTypeGp3, ClientToken: aws.String(hex.EncodeToString(sum[:])),
+		Size: &size, VolumeType: types.VolumeTypeGp3, ClientToken: token(in.GetName()),
 	}}
 	for k, v := range s.tags {
 		r.tags[k] = v
@@ -207,10 +227,11 @@ func (s *controllerServer) CreateVolume(ctx context.Context, in *csi.CreateVolum
 		}
 	}
 	if r.per > 0 && r.in.Iops == nil {
-		r.in.Iops = aws.Int32(r.per * size)
+		iops := r.per * int64(size)
 		if r.grow {
-			r.in.Iops = aws.Int32(max(*r.in.Iops, 3000))
+			iops = max(iops, minIOPS[r.in.VolumeType])
 		}
+		r.in.Iops = aws.Int32(int32(min(iops, maxIOPS))) // EC2 refuses what its type does not have
 	}
 	if from := in.GetVolumeContentSource(); from != nil {
 		if from.GetSnapshot() == nil {
@@ -222,7 +243,7 @@ func (s *controllerServer) CreateVolume(ctx context.Context, in *csi.CreateVolum
 	if zone == "" {
 		zones, err := s.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{})
 		if err != nil {
-			return nil, failed(err, "Could not create volume %q", in.GetName())
+			return nil, failed(codes.Internal, err, "Could not create volume %q", in.GetName())
 		}
 		if len(zones.AvailabilityZones) == 0 {
 			return nil, status.Error(codes.Internal, "no availability zones returned")
@@ -232,11 +253,17 @@ func (s *controllerServer) CreateVolume(ctx context.Context, in *csi.CreateVolum
 	r.in.AvailabilityZone = &zone
 	r.in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeVolume, Tags: sdkTags(r.tags)}}
 	made, err := s.ec2.CreateVolume(ctx, r.in)
+	// An earlier attempt had another zone or size. As upstream does, the next token is tried.
+	for n := 2; isCode(err, "IdempotentParameterMismatch") && n < maxTokens; n++ {
+		r.in.ClientToken = token(in.GetName() + "-" + strconv.Itoa(n))
+		made, err = s.ec2.CreateVolume(ctx, r.in)
+	}
+	// After Aborted, the provisioner asks again for the volume, which may exist.
 	if err != nil {
-		return nil, failed(err, "Could not create volume %q: could not create volume in EC2", in.GetName())
+		return nil, failed(codes.Aborted, err, "Could not create volume %q: could not create volume in EC2", in.GetName())
 	}
 	if err := s.await(ctx, *made.VolumeId, func(v types.Volume) bool { return v.State != types.VolumeStateCreating }); err != nil {
-		return nil, failed(err, "failed to get an available volume in EC2")
+		return nil, failed(codes.Aborted, err, "failed to get an available volume in EC2")
 	}
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
 		VolumeId: *made.VolumeId, CapacityBytes: int64(size) * gib, ContentSource: in.GetVolumeContentSource(),
@@ -261,7 +288,7 @@ func (s *controllerServer) DeleteVolume(ctx context.Context, in *csi.DeleteVolum
 		return nil, err
 	}
 	if _, err := s.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: &in.VolumeId}); err != nil && !isCode(err, "InvalidVolume.NotFound") {
-		return nil, failed(err, "Could not delete volume ID %q: DeleteDisk could not delete volume", in.GetVolumeId())
+		return nil, failed(codes.Internal, err, "Could not delete volume ID %q: DeleteDisk could not delete volume", in.GetVolumeId())
 	}
 	return &csi.DeleteVolumeResponse{}, nil
 }
@@ -277,6 +304,34 @@ func deviceNames(yield func(string) bool) {
 	}
 }
 
+// attach attaches a volume to an instance, unless it is, and returns its device name.
+func (s *controllerServer) attach(ctx context.Context, volume, instance string) (string, error) {
+	s.attaching.Lock()
+	defer s.attaching.Unlock()
+	out, err := s.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
+	if err != nil {
+		return "", err
+	}
+	used := map[string]bool{}
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			for _, d := range i.BlockDeviceMappings {
+				used[aws.ToString(d.DeviceName)] = true
+				if d.Ebs != nil && aws.ToString(d.Ebs.VolumeId) == volume {
+					return aws.ToString(d.DeviceName), nil
+				}
+			}
+		}
+	}
+	for name := range deviceNames {
+		if !used[name] {
+			_, err := s.ec2.AttachVolume(ctx, &ec2.AttachVolumeInput{VolumeId: &volume, InstanceId: &instance, Device: &name})
+			return name, err
+		}
+	}
+	return "", errors.New("no device name is free")
+}
+
 // ControllerPublishVolume attaches a volume to an instance.
 func (s *controllerServer) ControllerPublishVolume(ctx context.Context, in *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
 	if err := required("Volume ID", in.GetVolumeId(), "Node ID", in.GetNodeId()); err != nil {
@@ -285,32 +340,9 @@ func (s *controllerServer) ControllerPublishVolume(ctx context.Context, in *csi.
 	if err := check(in.GetVolumeCapability()); err != nil {
 		return nil, err
 	}
-	out, err := s.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{in.GetNodeId()}})
+	device, err := s.attach(ctx, in.GetVolumeId(), in.GetNodeId())
 	if err != nil {
-		return nil, failed(err, "Could not attach volume %q to node %q", in.GetVolumeId(), in.GetNodeId())
-	}
-	used := map[string]bool{}
-	device := ""
-	for _, r := range out.Reservations {
-		for _, i := range r.Instances {
-			for _, d := range i.BlockDeviceMappings {
-				used[aws.ToString(d.DeviceName)] = true
-				if d.Ebs != nil && aws.ToString(d.Ebs.VolumeId) == in.GetVolumeId() {
-					device = aws.ToString(d.DeviceName)
-				}
-			}
-		}
-	}
-	if device == "" {
-		for name := range deviceNames {
-			if !used[name] {
-				device = name
-				break
-			}
-		}
-		if _, err := s.ec2.AttachVolume(ctx, &ec2.AttachVolumeInput{VolumeId: &in.VolumeId, InstanceId: &in.NodeId, Device: &device}); err != nil {
-			return nil, failed(err, "Could not attach volume %q to node %q: could not attach volume %q to node %q", in.GetVolumeId(), in.GetNodeId(), in.GetVolumeId(), in.GetNodeId())
-		}
+		return nil, failed(codes.Internal, err, "Could not attach volume %q to node %q", in.GetVolumeId(), in.GetNodeId())
 	}
 	err = s.await(ctx, in.GetVolumeId(), func(v types.Volume) bool {
 		return slices.ContainsFunc(v.Attachments, func(a types.VolumeAttachment) bool {
@@ -318,7 +350,7 @@ func (s *controllerServer) ControllerPublishVolume(ctx context.Context, in *csi.
 		})
 	})
 	if err != nil {
-		return nil, failed(err, "Could not attach volume %q to node %q", in.GetVolumeId(), in.GetNodeId())
+		return nil, failed(codes.Internal, err, "Could not attach volume %q to node %q", in.GetVolumeId(), in.GetNodeId())
 	}
 	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{"devicePath": device}}, nil
 }
@@ -342,7 +374,7 @@ func (s *controllerServer) ControllerUnpublishVolume(ctx context.Context, in *cs
 		})
 	}
 	if err != nil {
-		return nil, failed(err, "Could not detach volume %q from node %q", in.GetVolumeId(), in.GetNodeId())
+		return nil, failed(codes.Internal, err, "Could not detach volume %q from node %q", in.GetVolumeId(), in.GetNodeId())
 	}
 	return &csi.ControllerUnpublishVolumeResponse{}, nil
 }
@@ -353,7 +385,7 @@ func (s *controllerServer) ValidateVolumeCapabilities(ctx context.Context, in *c
 		return nil, err
 	}
 	if _, err := s.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{in.GetVolumeId()}}); err != nil {
-		return nil, failed(err, "Could not get volume with ID %q", in.GetVolumeId())
+		return nil, failed(codes.Internal, err, "Could not get volume with ID %q", in.GetVolumeId())
 	}
 	out := &csi.ValidateVolumeCapabilitiesResponse{}
 	if check(in.GetVolumeCapabilities()...) == nil {
@@ -365,7 +397,7 @@ func (s *controllerServer) ValidateVolumeCapabilities(ctx context.Context, in *c
 // modify changes a volume and waits until EC2 has begun, as upstream does.
 func (s *controllerServer) modify(ctx context.Context, in *ec2.ModifyVolumeInput) error {
 	if _, err := s.ec2.ModifyVolume(ctx, in); err != nil {
-		return failed(err, "Could not modify volume %q", *in.VolumeId)
+		return failed(codes.Internal, err, "Could not modify volume %q", *in.VolumeId)
 	}
 	err := poll(ctx, func() (bool, error) {
 		out, err := s.ec2.DescribeVolumesModifications(ctx, &ec2.DescribeVolumesModificationsInput{VolumeIds: []string{*in.VolumeId}})
@@ -376,7 +408,7 @@ func (s *controllerServer) modify(ctx context.Context, in *ec2.ModifyVolumeInput
 		return state == types.VolumeModificationStateOptimizing || state == types.VolumeModificationStateCompleted, nil
 	})
 	if err != nil {
-		return failed(err, "Could not modify volume %q", *in.VolumeId)
+		return failed(codes.Internal, err, "Could not modify volume %q", *in.VolumeId)
 	}
 	return nil
 }
@@ -392,7 +424,7 @@ func (s *controllerServer) ControllerExpandVolume(ctx context.Context, in *csi.C
 	}
 	out, err := s.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{in.GetVolumeId()}})
 	if err != nil {
-		return nil, failed(err, "Could not resize volume %q", in.GetVolumeId())
+		return nil, failed(codes.Internal, err, "Could not resize volume %q", in.GetVolumeId())
 	}
 	if has := aws.ToInt32(out.Volumes[0].Size); has >= size {
 		size = has
@@ -409,6 +441,9 @@ func (s *controllerServer) ControllerModifyVolume(ctx context.Context, in *csi.C
 	}
 	r := &request{in: &ec2.CreateVolumeInput{}, tags: map[string]string{}}
 	for k, v := range in.GetMutableParameters() {
+		if low := strings.ToLower(k); low != "type" && low != "iops" && low != "throughput" && !strings.HasPrefix(low, "tagspecification") && !strings.HasPrefix(low, parameterName) {
+			return nil, status.Errorf(codes.InvalidArgument, "Invalid mutable parameter key: %s", k)
+		}
 		if err := r.set(k, v); err != nil {
 			return nil, err
 		}
@@ -423,7 +458,7 @@ func (s *controllerServer) ControllerModifyVolume(ctx context.Context, in *csi.C
 	}
 	if len(r.tags) > 0 {
 		if _, err := s.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{in.GetVolumeId()}, Tags: sdkTags(r.tags)}); err != nil {
-			return nil, failed(err, "Could not modify tags of volume %q", in.GetVolumeId())
+			return nil, failed(codes.Internal, err, "Could not modify tags of volume %q", in.GetVolumeId())
 		}
 	}
 	return &csi.ControllerModifyVolumeResponse{}, nil
@@ -443,7 +478,7 @@ func (s *controllerServer) CreateSnapshot(ctx context.Context, in *csi.CreateSna
 	}
 	found, err := s.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{Filters: []types.Filter{{Name: aws.String("tag:" + snapshotTag), Values: []string{in.GetName()}}}})
 	if err != nil {
-		return nil, failed(err, "Could not create snapshot %q", in.GetName())
+		return nil, failed(codes.Internal, err, "Could not create snapshot %q", in.GetName())
 	}
 	if len(found.Snapshots) > 0 {
 		if v := found.Snapshots[0]; aws.ToString(v.VolumeId) != in.GetSourceVolumeId() {
@@ -474,7 +509,7 @@ func (s *controllerServer) CreateSnapshot(ctx context.Context, in *csi.CreateSna
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSnapshot, Tags: sdkTags(tags)}},
 	})
 	if err != nil {
-		return nil, failed(err, "Could not create snapshot %q: error creating snapshot of volume %s", in.GetName(), in.GetSourceVolumeId())
+		return nil, failed(codes.Internal, err, "Could not create snapshot %q: error creating snapshot of volume %s", in.GetName(), in.GetSourceVolumeId())
 	}
 	return &csi.CreateSnapshotResponse{Snapshot: snapshotOf(types.Snapshot{SnapshotId: made.SnapshotId, VolumeId: made.VolumeId, VolumeSize: made.VolumeSize, StartTime: made.StartTime, State: made.State})}, nil
 }
@@ -485,7 +520,7 @@ func (s *controllerServer) DeleteSnapshot(ctx context.Context, in *csi.DeleteSna
 		return nil, err
 	}
 	if _, err := s.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: &in.SnapshotId}); err != nil && !isCode(err, "InvalidSnapshot.NotFound") {
-		return nil, failed(err, "Could not delete snapshot ID %q", in.GetSnapshotId())
+		return nil, failed(codes.Internal, err, "Could not delete snapshot ID %q", in.GetSnapshotId())
 	}
 	return &csi.DeleteSnapshotResponse{}, nil
 }
@@ -509,7 +544,7 @@ func (s *controllerServer) ListSnapshots(ctx context.Context, in *csi.ListSnapsh
 		return &csi.ListSnapshotsResponse{}, nil
 	}
 	if err != nil {
-		return nil, failed(err, "Could not list snapshots")
+		return nil, failed(codes.Internal, err, "Could not list snapshots")
 	}
 	out := &csi.ListSnapshotsResponse{NextToken: aws.ToString(found.NextToken)}
 	for _, v := range found.Snapshots {

@@ -1,7 +1,7 @@
 // Command csi is the programs of EKS's add-ons for EBS volumes, chosen by the name it is called by. The controllers are
 // upstream's packages; their commands do not fit into one program, and several programs would make Drydock much larger. The
-// driver is Drydock's own, because upstream's is not to be had as a module: it implements the same CSI services with the same
-// EC2 calls, and shows volumes by bind mounts, for machines have no block devices.
+// driver is Drydock's own, because upstream's is not available as a module: it implements the same CSI services with the same
+// EC2 calls, and shows volumes by bind mounts, because machines have no block devices.
 //
 // It is a module of its own because the controllers need a newer Kubernetes client than Drydock's.
 package main

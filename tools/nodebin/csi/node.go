@@ -153,7 +153,7 @@ func (s *nodeServer) NodePublishVolume(_ context.Context, in *csi.NodePublishVol
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// NodeUnpublishVolume takes a volume away from a pod.
+// NodeUnpublishVolume unmounts a volume from a pod.
 func (s *nodeServer) NodeUnpublishVolume(_ context.Context, in *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := required("Volume ID", in.GetVolumeId(), "Target path", in.GetTargetPath()); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (s *nodeServer) NodeUnpublishVolume(_ context.Context, in *csi.NodeUnpublis
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-// NodeGetVolumeStats says what of a volume is used.
+// NodeGetVolumeStats returns how much of a volume is used.
 func (s *nodeServer) NodeGetVolumeStats(_ context.Context, in *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	if err := required("Volume ID", in.GetVolumeId(), "Volume path", in.GetVolumePath()); err != nil {
 		return nil, err
@@ -182,8 +182,9 @@ func (s *nodeServer) NodeGetVolumeStats(_ context.Context, in *csi.NodeGetVolume
 	}}, nil
 }
 
-// metadataShare is how much of a volume its file system may use itself.
-const metadataShare = 10 // percent
+// usable returns how much of a volume its file system offers at least: inodes take less than two percent, and the journal at
+// most 128 MiB of volumes of usual sizes.
+func usable(size int64) int64 { return size - size/100*3 - 128<<20 }
 
 // NodeExpandVolume checks that the file system has grown with its volume, which the machine sees to.
 func (s *nodeServer) NodeExpandVolume(ctx context.Context, in *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
@@ -200,7 +201,7 @@ func (s *nodeServer) NodeExpandVolume(ctx context.Context, in *csi.NodeExpandVol
 			return false, err
 		}
 		has = int64(st.Blocks) * st.Bsize
-		return has >= want/100*(100-metadataShare), nil
+		return has >= usable(want), nil
 	})
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "Could not resize volume %q: its file system has %d MiB: %v. If this computer does not let Drydock enlarge a mounted file system (CAP_SYS_RESOURCE), it grows when no pod uses the volume", in.GetVolumeId(), has>>20, err)

@@ -18,7 +18,7 @@ import (
 
 func logger() klog.Logger { return klog.Background() }
 
-// register tells the kubelet of the driver, as csi-node-driver-registrar does.
+// register registers the driver with the kubelet, as csi-node-driver-registrar does.
 // https://kubernetes.io/docs/reference/node/device-plugin-registration (the plugin registration API)
 func register(ctx context.Context, args []string) error {
 	fs := flags()
@@ -85,7 +85,7 @@ func (s *registrationServer) NotifyRegistrationStatus(_ context.Context, st *reg
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// probe answers /healthz with what the driver says of itself, as upstream's livenessprobe does.
+// probe answers /healthz with the result of the driver's Probe, as upstream's livenessprobe does.
 func probe(ctx context.Context, args []string) error {
 	fs := flags()
 	address := fs.String("csi-address", "/run/csi/socket", "the driver's socket")

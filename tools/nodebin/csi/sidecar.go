@@ -60,7 +60,7 @@ func newSidecar(timeout, resync time.Duration, workers int, workersFlag string) 
 	return s
 }
 
-// connect parses the flags and connects to the cluster and, unless address is false, to the driver.
+// connect parses the flags and connects to the cluster and, if toDriver is set, to the driver.
 func (s *sidecar) connect(ctx context.Context, args []string, toDriver bool) error {
 	if err := s.fs.Parse(args); err != nil {
 		return err
