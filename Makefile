@@ -172,6 +172,7 @@ controllers: ## build controllers that people run as pods, with images and Helm 
 
 karpenter: CONTROLLERS = karpenter
 karpenter: controllers ## build bin/karpenter, the controller, for e2e: from the Go module proxy
+	rm -rf bin/karpenter bin/karpenter-crds
 	ln -sfn controllers/karpenter/karpenter bin/karpenter
 	ln -sfn controllers/karpenter/crds bin/karpenter-crds
 

@@ -178,7 +178,7 @@ func (x *Explainer) admitted(ctx context.Context, region string, s *node.Subject
 	case eks.CauseStaleEntry, eks.CauseNotNodeEntry:
 		return x.replaceEntry(region, s)
 	case eks.CauseNotNode:
-		return x.editAuth(ctx, s, entryType(s))
+		return x.editAuth(ctx, s, "EC2_LINUX")
 	}
 	return x.mapRole(ctx, region, s)
 }

@@ -135,14 +135,14 @@ func causes() []cause {
 			by: node.ByCluster, code: "Forbidden", rows: []string{"entry-type"}, step: node.StepRegister, component: role,
 			when: func(q *question) bool { return strings.Contains(q.s.Evidence, `User "arn:aws:sts::`) },
 			text: func(q *question) string {
-				return "the cluster treats the role as a user, not as a node: the type of its access entry is not " + entryType(subject("", "", "", q.m))
+				return "the cluster treats the role as a user, not as a node: the type of its access entry is not " + entryType(q.subject(""))
 			},
 			propose: func(q *question) []advice.Fix {
 				plane, err := q.x.planeOf(q.e)
 				if err != nil {
 					return nil
 				}
-				return q.x.replaceEntry(q.e.Region, subject(plane, q.e.Cluster, q.e.Role, q.m))
+				return q.x.replaceEntry(q.e.Region, q.subject(plane))
 			},
 		},
 		{
@@ -290,6 +290,13 @@ func describe(e *api.NodeExplanation, query string) string {
 // runs reports whether the machine is still there.
 func (q *question) runs() bool { return q.m != nil }
 
+// subject returns who asks the cluster to be let in. A machine of Fargate has the ID of its network interface.
+func (q *question) subject(plane string) *node.Subject {
+	s := subject(plane, q.e.Cluster, q.e.Role, q.m)
+	s.Fargate = s.Fargate || strings.HasPrefix(q.e.Instance, "eni-")
+	return s
+}
+
 // oldBootstrap reports whether user data calls a program that the image no longer has.
 func (q *question) oldBootstrap() bool {
 	return q.m != nil && q.m.Image.Family == images.AL2023 && strings.Contains(string(q.m.UserData), "/etc/eks/bootstrap.sh")
@@ -305,7 +312,7 @@ func (q *question) remap() []advice.Fix {
 	if err != nil || q.x.cfg.EKS.TryNode(context.Background(), plane, q.e.Role) == nil {
 		return nil
 	}
-	s := subject(plane, q.e.Cluster, q.e.Role, q.m)
+	s := q.subject(plane)
 	return q.x.editAuth(context.Background(), s, entryType(s))
 }
 

@@ -234,11 +234,14 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 		case g.Service == "iam":
 			return !x.readAlone(e.Role)
 		case g.Service == "ec2":
-			return !slices.Contains([]string{"DescribeSecurityGroupRules", "DescribeVolumes", "DescribeLaunchTemplates", "DescribeLaunchTemplateVersions"}, g.Operation)
+			return !slices.Contains(notForNodes, g.Operation)
 		}
 		return true
 	})
 }
+
+// notForNodes are reads of EC2 on which no verdict about a node or a pod depends.
+var notForNodes = []string{"DescribeSecurityGroupRules", "DescribeVolumes", "DescribeLaunchTemplates", "DescribeLaunchTemplateVersions", "GetConsoleOutput"}
 
 // blamesNetwork reports whether a node fails because of the network, and the reason names a resource, if one is given.
 func blamesNetwork(e *api.NodeExplanation, resource string) bool {
@@ -291,7 +294,7 @@ var (
 func decidesPods(g recording.Gap, failed *api.Step, object string) bool {
 	kind, _, _ := strings.Cut(g.Resource, ".")
 	switch {
-	case g.Subject != "" && g.Subject == object, kind == "":
+	case g.Subject != "" && g.Subject == object, g.Subject == "" && kind == "":
 		return true
 	case failed != nil && (failed.Name == podScheduling || failed.Name == podNode) && decidesNodes(g):
 		return true // whose nodes are missing, or not ready
@@ -302,7 +305,30 @@ func decidesPods(g recording.Gap, failed *api.Step, object string) bool {
 		}
 		return strings.Contains(strings.ReplaceAll(strings.ToLower(said), " ", ""), podNeeds[kind])
 	}
-	return g.Subject == "" && slices.Contains(decidingPods, kind)
+	namespace, _, _ := strings.Cut(object, "/")
+	of := g.Subject == "" || kind != "pods" && strings.HasPrefix(g.Subject, namespace+"/") || kind == "namespaces" && g.Subject == namespace
+	return of && slices.Contains(decidingPods, kind)
+}
+
+// eksDecidesPods reports whether a pod's way to the step that fails, if one does, depends on an operation of EKS.
+func eksDecidesPods(g recording.Gap, e *api.PodExplanation, failed *api.Step) bool {
+	at := ""
+	if failed != nil {
+		at = failed.Name
+	}
+	switch g.Operation {
+	case "ListIdentityProviderConfigs", "DescribeIdentityProviderConfig": // of users
+		return false
+	case "ListFargateProfiles", "DescribeFargateProfile":
+		return e.Node == ""
+	case "ListNodegroups", "DescribeNodegroup", "ListAccessEntries", "DescribeAccessEntry", "ListAssociatedAccessPolicies":
+		return at == podScheduling || at == podNode
+	case "ListAddons", "DescribeAddon":
+		return at == podNode || at == podAddress || at == podIdentity
+	case "ListPodIdentityAssociations", "DescribePodIdentityAssociation":
+		return !slices.Contains([]string{podAdmission, podScheduling, podImage, podConfiguration}, at)
+	}
+	return true // ListClusters, DescribeCluster
 }
 
 // unknownMaker returns what the source did not tell of pods and of the controllers that make them, so that a pod that is not in
@@ -323,7 +349,7 @@ func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 		case recording.Kubernetes:
 			return g.Code != recording.Redacted && g.Cluster == e.Cluster && decidesPods(g, failed, e.Namespace+"/"+e.Pod)
 		case "eks":
-			return g.Cluster == "" || g.Cluster == e.Cluster
+			return (g.Cluster == "" || g.Cluster == e.Cluster) && eksDecidesPods(g, e, failed)
 		case "ecr":
 			return imageFails(e)
 		case "route53":
@@ -332,7 +358,8 @@ func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 		if slices.Contains(notForPods, g.Service) {
 			return false
 		}
-		return g.Subject == "" && g.Operation != "GetConsoleOutput"
+		// What no cluster or instance uses was not asked for, and is not used by pods either.
+		return g.Subject == "" && g.Code != recording.NotAsked && !slices.Contains(notForNodes, g.Operation)
 	})
 	if imageFails(e) && x.cfg.IsTwin != nil && x.cfg.IsTwin(e.Account) && failed.Reason != nil && strings.Contains(failed.Reason.Code, "NotFound") {
 		out = append(out, "images of ECR are not imported, so the image may exist")
@@ -437,6 +464,6 @@ func (x *Explainer) UnknownOfUpgrade(account, cluster string) []string {
 			return slices.Contains([]string{"ListNodegroups", "DescribeNodegroup", "ListAddons", "DescribeAddon"}, g.Operation)
 		}
 		kind, _, _ := strings.Cut(g.Resource, ".")
-		return kind == "" || slices.Contains([]string{"nodes", "pods", "services", "poddisruptionbudgets", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "customresourcedefinitions"}, kind)
+		return kind == "" || slices.Contains([]string{"nodes", "pods", "daemonsets", "services", "poddisruptionbudgets", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "customresourcedefinitions"}, kind)
 	})
 }

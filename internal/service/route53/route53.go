@@ -121,9 +121,17 @@ func (s *Service) Zones(region string) []reach.Resource {
 		seen[z.ID] = true
 		out = append(out, s.view(&z, ofAccount(item.Key.Account)).zone)
 	}
+	others := map[string]*reach.HostedZone{}
 	for _, item := range foreigns.All(s.store, store.Scope{}) {
-		if f := item.Value; !seen[f.ID] { // unless its owner's account is here, too
-			out = append(out, f.zone(region))
+		f := item.Value
+		z := f.zone(region)
+		switch {
+		case seen[f.ID] || len(z.VPCs) == 0: // its owner's account is here, too, or it answers only in other regions
+		case others[f.ID] != nil: // it answers in VPCs of another twin, too
+			others[f.ID].VPCs = append(others[f.ID].VPCs, z.VPCs...)
+		default:
+			others[f.ID] = z
+			out = append(out, z)
 		}
 	}
 	s.mu.Lock()

@@ -29,7 +29,7 @@ func (r *reader) readIAM(ctx context.Context) error {
 	if r.opt.IAM == recording.UsedIAM {
 		details.trim = func(pages []*awsiam.GetAccountAuthorizationDetailsOutput) *recording.Gap {
 			used.Trim(pages)
-			return &recording.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Code: recording.NotAsked, Message: "what clusters and instances do not use of IAM; --iam all keeps everything"}
+			return &recording.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Code: recording.NotAsked, Message: "IAM roles and policies that no cluster or instance uses were not kept (--iam all keeps them)"}
 		}
 	}
 	whole, err := ask(ctx, r, details, &awsiam.GetAccountAuthorizationDetailsInput{}, "")

@@ -492,8 +492,8 @@ func (s *Service) AdmitAutoNodes(tx *store.Tx, cluster store.Key, role record.Id
 	return err
 }
 
-// AdmitCapability creates the access entry of a capability's role, unless the role has one. Its policies are those with the
-// given names and their scopes.
+// AdmitCapability associates policies with the role of a capability, by their names and scopes, and creates its access entry
+// unless the role has one.
 func (s *Service) AdmitCapability(tx *store.Tx, cluster store.Key, role record.Identity, policies map[string]ekstypes.AccessScope) error {
 	e := s.newEntry(cluster, role, typeStandard)
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
@@ -501,8 +501,17 @@ func (s *Service) AdmitCapability(tx *store.Tx, cluster store.Key, role record.I
 		a.AccessScope = new(policies[name])
 		e.Policies = append(e.Policies, a)
 	}
-	_, err := ensureEntry(tx, cluster, e)
-	return err
+	if made, err := ensureEntry(tx, cluster, e); made || err != nil {
+		return err
+	}
+	return record.AccessEntries.Update(tx, cluster.Below(role.ARN), func(r *record.AccessEntry) error {
+		for _, p := range e.Policies {
+			if !slices.ContainsFunc(r.Policies, func(o ekstypes.AssociatedAccessPolicy) bool { return *o.PolicyArn == *p.PolicyArn }) {
+				r.Policies = append(r.Policies, p)
+			}
+		}
+		return nil
+	})
 }
 
 func associated(policy string, at time.Time) ekstypes.AssociatedAccessPolicy {

@@ -13,6 +13,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +40,6 @@ const (
 	// retry is how long it waits after a failure, and resync after a success: users may change load balancers, too.
 	retry  = 5 * time.Second
 	resync = time.Minute
-	// syncing is how long the API server may take to answer the watches.
-	syncing = time.Minute
 )
 
 // A Service creates load balancers.
@@ -57,17 +56,23 @@ func (s *Service) Follow(key store.Key, planeID string) {
 	}
 	ses, err := s.Sessions.Open(key, planeID)
 	if err != nil {
-		return // there will be another time
+		return // the next reconciliation opens it
 	}
-	c := plane.Value(ses, func(ses *plane.Session) *cluster {
-		return &cluster{s: s, key: key, ses: ses, wake: make(chan struct{}, 1), told: map[string]string{}}
-	})
+	c := s.of(key, ses)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.ended = false
 	if !c.running {
 		c.running = true
 		ses.Go(c.run)
 	}
+}
+
+// of returns what is known of a cluster in a session of its control plane.
+func (s *Service) of(key store.Key, ses *plane.Session) *cluster {
+	return plane.Value(ses, func(ses *plane.Session) *cluster {
+		return &cluster{s: s, key: key, ses: ses, wake: make(chan struct{}, 1), told: map[string]string{}}
+	})
 }
 
 // A cluster is one whose load balancers are followed.
@@ -78,8 +83,11 @@ type cluster struct {
 	wake chan struct{}
 	told map[string]string // the last event of each object
 
+	passing sync.Mutex // held during a pass
+
 	mu      sync.Mutex
 	running bool
+	ended   bool // no pass begins before the next Follow
 
 	once                                 sync.Once
 	services, slices, ingresses, classes cache.SharedIndexInformer
@@ -93,35 +101,72 @@ func (c *cluster) run() {
 	}()
 	ctx := c.ses.Context
 	c.once.Do(c.watch)
-	if err := c.define(ctx); err != nil {
-		c.s.Log.Debug("defining the types of load balancing", "cluster", c.key.String(), "err", err)
-		return // the next reconciliation tries again
-	}
-	wait, cancel := context.WithTimeout(ctx, syncing)
-	ok := cache.WaitForCacheSync(wait.Done(), c.services.HasSynced, c.slices.HasSynced, c.ingresses.HasSynced, c.classes.HasSynced)
-	cancel()
-	for ok {
-		again := resync
-		rec, err := record.Clusters.Get(c.s.Store, c.key)
-		if err != nil || rec.Cluster.ComputeConfig == nil || !*rec.Cluster.ComputeConfig.Enabled || rec.Plane.ID == "" {
-			return
+	for {
+		err := c.define(ctx)
+		if err == nil {
+			break
 		}
-		if err := c.pass(ctx, &rec); err != nil {
-			c.s.Log.Debug("load balancers of EKS Auto Mode", "cluster", c.key.String(), "err", err)
-			again = retry
+		c.s.Log.Debug("defining the types of load balancing", "cluster", c.key.String(), "err", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.s.Clock.After(retry):
+		}
+	}
+	nodes := c.ses.Nodes()
+	select {
+	case <-ctx.Done():
+		return
+	case <-nodes.Synced:
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), c.services.HasSynced, c.slices.HasSynced, c.ingresses.HasSynced, c.classes.HasSynced) {
+		return // the session has ended
+	}
+	for {
+		next := nodes.Next()
+		again, on := c.attempt(ctx)
+		if !on {
+			return
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.s.Clock.After(again):
+		case <-next:
 		case <-c.wake:
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.s.Clock.After(settle):
-			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.s.Clock.After(settle):
 		}
 	}
+}
+
+// attempt makes a pass, and returns how long the next one may wait at most. It returns false if EKS Auto Mode is disabled.
+func (c *cluster) attempt(ctx context.Context) (again time.Duration, on bool) {
+	c.passing.Lock()
+	defer c.passing.Unlock()
+	c.mu.Lock()
+	ended := c.ended
+	c.mu.Unlock()
+	if ended {
+		return 0, false
+	}
+	rec, err := record.Clusters.Get(c.s.Store, c.key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return 0, false
+	case err == nil && (rec.Cluster.ComputeConfig == nil || !*rec.Cluster.ComputeConfig.Enabled || rec.Plane.ID == ""):
+		return 0, false
+	case err == nil:
+		err = c.pass(ctx, &rec)
+	}
+	if err != nil {
+		c.s.Log.Debug("load balancers of EKS Auto Mode", "cluster", c.key.String(), "err", err)
+		return retry, true
+	}
+	return resync, true
 }
 
 //go:embed params.yaml
@@ -200,11 +245,20 @@ func (s *Service) asCluster(ctx context.Context, key store.Key, rec *record.Clus
 	return s.AutoNodes.AsClusterRole(ctx, *rec.Cluster.Arn, *rec.Cluster.RoleArn, key.Region, map[string]string{automode.TagCluster: key.ID})
 }
 
-// Disable deletes all load balancers of a cluster, because EKS Auto Mode is disabled, and the finalizers of its objects, which
-// nothing serves any more.
+// Disable stops following a cluster whose EKS Auto Mode is disabled, deletes its load balancers, and removes the finalizers of
+// their objects, which nothing serves any more. Follow starts anew.
 // https://docs.aws.amazon.com/eks/latest/userguide/auto-disable.html
 func (s *Service) Disable(ctx context.Context, key store.Key, rec *record.Cluster, ses *plane.Session) error {
-	if err := s.DeleteAll(ctx, key, rec); err != nil || s.LoadBalancers == nil {
+	if s.LoadBalancers == nil {
+		return nil
+	}
+	c := s.of(key, ses)
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.passing.Lock() // waits for the pass that is running
+	defer c.passing.Unlock()
+	if err := s.DeleteAll(ctx, key, rec); err != nil {
 		return err
 	}
 	services, err := ses.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
@@ -215,12 +269,26 @@ func (s *Service) Disable(ctx context.Context, key store.Key, rec *record.Cluste
 	if err != nil {
 		return fmt.Errorf("listing ingresses: %w", err)
 	}
-	var errs []error
+	var all []object
 	for i := range services.Items {
-		errs = append(errs, setFinalizer(ctx, ses, &services.Items[i], false))
+		all = append(all, &services.Items[i])
 	}
 	for i := range ingresses.Items {
-		errs = append(errs, setFinalizer(ctx, ses, &ingresses.Items[i], false))
+		all = append(all, &ingresses.Items[i])
+	}
+	var errs []error
+	for _, o := range all {
+		if !slices.Contains(o.GetFinalizers(), finalizer(kindOf(o))) {
+			continue
+		}
+		// The finalizer goes first: its patch has the resource version, which the status changes.
+		err := c.setFinalizer(ctx, o, false)
+		if err == nil {
+			err = c.setHost(ctx, o, "")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("releasing %s: %w", stackOf(kindOf(o), o), err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -236,10 +304,11 @@ func (s *Service) DeleteAll(ctx context.Context, key store.Key, rec *record.Clus
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for id, owned := range have {
 		if err := d.remove(owned); err != nil {
-			return fmt.Errorf("deleting the load balancer of %s: %w", id, err)
+			errs = append(errs, fmt.Errorf("deleting the load balancer of %s: %w", id, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

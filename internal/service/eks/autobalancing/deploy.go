@@ -228,6 +228,12 @@ func (d *deployer) deploy(st *stack, have *owned) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// A load balancer of another scheme goes first: a target group belongs to one only.
+	for _, b := range have.others {
+		if _, err := d.s.LoadBalancers.DeleteLoadBalancer(d.svc, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: b.LoadBalancerArn}); err != nil {
+			return "", err
+		}
+	}
 	if have.balancer == nil {
 		out, err := d.s.LoadBalancers.CreateLoadBalancer(d.as, &awselbv2.CreateLoadBalancerInput{
 			Name: &st.name, Type: st.typ, Scheme: st.scheme, IpAddressType: elbv2types.IpAddressTypeIpv4, Subnets: st.subnets, SecurityGroups: []string{sg},
@@ -258,12 +264,7 @@ func (d *deployer) deploy(st *stack, have *owned) (string, error) {
 	if err := d.listeners(st, *have.balancer.LoadBalancerArn, arns); err != nil {
 		return "", err
 	}
-	// What is no longer wanted goes last, when nothing refers to it.
-	for _, b := range have.others {
-		if _, err := d.s.LoadBalancers.DeleteLoadBalancer(d.svc, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: b.LoadBalancerArn}); err != nil {
-			return "", err
-		}
-	}
+	// Target groups that are no longer wanted go last, when nothing refers to them.
 	for _, g := range have.groups {
 		if st.groups[*g.TargetGroupName] == nil {
 			if _, err := d.s.LoadBalancers.DeleteTargetGroup(d.svc, &awselbv2.DeleteTargetGroupInput{TargetGroupArn: g.TargetGroupArn}); err != nil {
@@ -379,7 +380,7 @@ func (d *deployer) listeners(st *stack, balancer string, arns map[string]string)
 		}
 	}
 	for _, have := range now {
-		if !slices.ContainsFunc(st.listeners, func(l listener) bool { return l.port == aws.ToInt32(have.Port) }) {
+		if !slices.ContainsFunc(st.listeners, func(l listener) bool { return l.serves(have) }) {
 			if _, err := d.s.LoadBalancers.DeleteListener(d.svc, &awselbv2.DeleteListenerInput{ListenerArn: have.ListenerArn}); err != nil {
 				return err
 			}
@@ -392,7 +393,7 @@ func (d *deployer) listeners(st *stack, balancer string, arns map[string]string)
 			certificates = []elbv2types.Certificate{{CertificateArn: &l.certificates[0]}}
 		}
 		var arn string
-		i := slices.IndexFunc(now, func(h elbv2types.Listener) bool { return aws.ToInt32(h.Port) == l.port })
+		i := slices.IndexFunc(now, l.serves)
 		switch {
 		case i < 0:
 			out, err := d.s.LoadBalancers.CreateListener(d.as, &awselbv2.CreateListenerInput{
@@ -576,6 +577,11 @@ func (d *deployer) permit(id string, now, want []ec2types.IpPermission) error {
 	return nil
 }
 
+// serves reports whether a listener of AWS's is at the port of l.
+func (l listener) serves(have elbv2types.Listener) bool {
+	return aws.ToInt32(have.Port) == l.port && transport(have.Protocol) == transport(l.protocol)
+}
+
 func transport(p elbv2types.ProtocolEnum) string {
 	if p == elbv2types.ProtocolEnumUdp {
 		return "udp"
@@ -598,8 +604,13 @@ func (d *deployer) remove(have *owned) error {
 	for _, g := range have.security {
 		id, now, err := d.nodePermissions(*g.GroupId)
 		if err == nil && len(now) > 0 {
-			if err = d.asErr; err == nil {
-				err = d.permit(id, now, nil)
+			as := d.as
+			if d.asErr != nil { // the cluster role may be gone; EKS's own may do this, too
+				as = d.svc
+			}
+			_, err = d.s.LoadBalancers.RevokeSecurityGroupIngress(as, &awsec2.RevokeSecurityGroupIngressInput{GroupId: &id, IpPermissions: now})
+			if awserr.CodeOf(err) == "InvalidPermission.NotFound" {
+				err = nil
 			}
 		}
 		if err != nil {

@@ -195,7 +195,7 @@ func (c *cluster) addGroup(ctx context.Context, st *stack, d *deployer, svc *cor
 		}
 		g.port = p.NodePort
 		for _, n := range c.ses.Nodes().All() {
-			if i := strings.LastIndexByte(n.Spec.ProviderID, '/'); strings.HasPrefix(n.Spec.ProviderID, "aws:///") && ready(n) {
+			if i := strings.LastIndexByte(n.Spec.ProviderID, '/'); strings.HasPrefix(n.Spec.ProviderID[i+1:], "i-") && ready(n) {
 				g.targets = append(g.targets, target{n.Spec.ProviderID[i+1:], p.NodePort})
 			}
 		}

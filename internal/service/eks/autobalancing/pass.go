@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
@@ -133,10 +133,6 @@ func (c *cluster) serve(ctx context.Context, d *deployer, o object, have *owned)
 
 // setFinalizer adds or removes the finalizer of an object.
 func (c *cluster) setFinalizer(ctx context.Context, o object, on bool) error {
-	return setFinalizer(ctx, c.ses, o, on)
-}
-
-func setFinalizer(ctx context.Context, ses *plane.Session, o object, on bool) error {
 	name := finalizer(kindOf(o))
 	now := o.GetFinalizers()
 	if slices.Contains(now, name) == on {
@@ -151,23 +147,31 @@ func setFinalizer(ctx context.Context, ses *plane.Session, o object, on bool) er
 		return err
 	}
 	if kindOf(o) == kindService {
-		_, err = ses.Client.CoreV1().Services(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = c.ses.Client.CoreV1().Services(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
 	} else {
-		_, err = ses.Client.NetworkingV1().Ingresses(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = c.ses.Client.NetworkingV1().Ingresses(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
 	}
-	if apierrors.IsNotFound(err) {
+	if !on && apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// setHost writes the DNS name of an object's load balancer in its status.
+// setHost writes the DNS name of an object's load balancer in its status. An empty name means none.
 func (c *cluster) setHost(ctx context.Context, o object, host string) error {
 	var was, want any
 	if svc, ok := o.(*corev1.Service); ok {
-		was, want = svc.Status.LoadBalancer.Ingress, []corev1.LoadBalancerIngress{{Hostname: host}}
+		var list []corev1.LoadBalancerIngress
+		if host != "" {
+			list = append(list, corev1.LoadBalancerIngress{Hostname: host})
+		}
+		was, want = svc.Status.LoadBalancer.Ingress, list
 	} else if ing, ok := o.(*networkingv1.Ingress); ok {
-		was, want = ing.Status.LoadBalancer.Ingress, []networkingv1.IngressLoadBalancerIngress{{Hostname: host}}
+		var list []networkingv1.IngressLoadBalancerIngress
+		if host != "" {
+			list = append(list, networkingv1.IngressLoadBalancerIngress{Hostname: host})
+		}
+		was, want = ing.Status.LoadBalancer.Ingress, list
 	}
 	if reflect.DeepEqual(was, want) {
 		return nil
@@ -187,13 +191,24 @@ func (c *cluster) setHost(ctx context.Context, o object, host string) error {
 	return err
 }
 
+// steady returns what of a message is the same in each attempt: denials have the numbers of a session, and a sealed message.
+func steady(message string) string {
+	message, _, _ = strings.Cut(message, "Encoded authorization failure message")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, message)
+}
+
 // tell gives an object an event, unless it got the same one last.
 func (c *cluster) tell(ctx context.Context, o object, typ, reason, message string) {
-	id := stackOf(kindOf(o), o)
-	if c.told[id] == reason+message {
+	id := string(o.GetUID())
+	if c.told[id] == reason+steady(message) {
 		return
 	}
-	c.told[id] = reason + message
+	c.told[id] = reason + steady(message)
 	now, ref := metav1.NewTime(c.s.Now()), corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 	if kindOf(o) == kindIngress {
 		ref.Kind, ref.APIVersion = "Ingress", "networking.k8s.io/v1"

@@ -305,7 +305,7 @@ func (l *loader) loadNodegroups() error {
 		}
 		t := templates[rec.ResourceName()]
 		if t.id == "" {
-			l.gap("DescribeNodegroup", *g.NodegroupName, "the launch template of node group %s was not read, so it cannot launch nodes", *g.NodegroupName)
+			l.gap("DescribeNodegroup", *g.ClusterName+"/"+*g.NodegroupName, "the launch template of node group %s was not read, so it cannot launch nodes", *g.NodegroupName)
 		}
 		rec.LaunchTemplateID, rec.TemplateVersion, rec.ImageID = t.id, t.version, t.image
 		l.writes = append(l.writes, module.Put(record.Nodegroups, l.key(*g.ClusterName).Below(*g.NodegroupName), rec))
