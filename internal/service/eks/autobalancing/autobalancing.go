@@ -246,7 +246,7 @@ func (s *Service) asCluster(ctx context.Context, key store.Key, rec *record.Clus
 }
 
 // Disable stops following a cluster whose EKS Auto Mode is disabled, deletes its load balancers, and removes the finalizers of
-// their objects, which nothing serves any more. Follow starts anew.
+// their objects, which nothing serves any more. Follow starts again.
 // https://docs.aws.amazon.com/eks/latest/userguide/auto-disable.html
 func (s *Service) Disable(ctx context.Context, key store.Key, rec *record.Cluster, ses *plane.Session) error {
 	if s.LoadBalancers == nil {
