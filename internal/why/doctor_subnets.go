@@ -38,7 +38,7 @@ const (
 var nextAddress = netip.MustParseAddr("203.0.113.254")
 
 // diagnoseSubnets looks at the subnets of the cluster: whether they have addresses left, and whether the next node of a node
-// group and the next pod of a Fargate profile would reach what they need. What runs does not show that: it has what it needs
+// group and the next pod of a Fargate profile would reach what they need. Running nodes and pods do not show that: it has what it needs
 // already.
 func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error {
 	c, err := x.cfg.EKS.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &d.Cluster})
@@ -175,7 +175,7 @@ func (x *Explainer) diagnoseNext(ctx context.Context, d *api.Diagnosis, next *ne
 	for _, why := range slices.Sorted(maps.Keys(blocked)) {
 		evidence = append(evidence, strings.ReplaceAll(strings.Join(blocked[why], ", ")+": "+why, nextAddress.String(), "its public address"))
 	}
-	find(d, api.HarmError, next.check, next.subnet, next.who+" cannot reach what it needs; what runs may not be affected", evidence, fixes)
+	find(d, api.HarmError, next.check, next.subnet, next.who+" cannot reach what it needs; running nodes and pods may not be affected", evidence, fixes)
 	return nil
 }
 

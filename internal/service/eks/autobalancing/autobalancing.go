@@ -4,7 +4,7 @@
 //
 // A pass over a cluster reads its objects and what carries the cluster's tag in AWS, and changes what differs, so it can
 // be repeated after a crash. As on AWS, EKS creates and changes as the cluster role, in a session with the tag
-// eks:eks-cluster-name, and looks and deletes as its service-linked role.
+// eks:eks-cluster-name, and describes and deletes as its service-linked role.
 // https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonEKSLoadBalancingPolicy.html
 package autobalancing
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,7 +138,7 @@ func (c *cluster) modelService(ctx context.Context, d *deployer, svc *corev1.Ser
 	if err != nil {
 		return nil, err
 	}
-	st := &stack{id: stackOf(kindService, svc), kind: kindService, typ: elbv2types.LoadBalancerTypeEnumNetwork, ranges: svc.Spec.LoadBalancerSourceRanges, groups: map[string]*group{}}
+	st := &stack{id: stackOf(kindService, svc), kind: kindService, typ: elbv2types.LoadBalancerTypeEnumNetwork, ranges: masked(svc.Spec.LoadBalancerSourceRanges), groups: map[string]*group{}}
 	if st.scheme, err = schemeOf(set["scheme"]); err != nil {
 		return nil, err
 	}
@@ -207,6 +208,19 @@ func (c *cluster) addGroup(ctx context.Context, st *stack, d *deployer, svc *cor
 	name := nameOf(svc.Namespace, svc.Name, st.id, *d.rec.Cluster.Arn, fmt.Sprint(p.Port, g.protocol, g.port, g.typ, g.check))
 	st.groups[name] = g
 	return name, nil
+}
+
+// masked returns ranges as EC2 stores them: 10.1.2.3/16 is 10.1.0.0/16. The API server refuses invalid ones.
+func masked(ranges []string) []string {
+	var out []string
+	for _, r := range ranges {
+		if p, err := netip.ParsePrefix(strings.TrimSpace(r)); err == nil {
+			r = p.Masked().String()
+		}
+		out = append(out, r)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func ready(n *corev1.Node) bool {

@@ -2,6 +2,7 @@ package autobalancing
 
 import (
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,5 +74,12 @@ func TestUnknownSettingsAreRefused(t *testing.T) {
 		if _, err := settingsOf(map[string]string{serviceAnnotations + k: v}, serviceAnnotations, ofServices); err == nil {
 			t.Errorf("%s=%s was accepted", k, v)
 		}
+	}
+}
+
+func TestRangesAreAsEC2StoresThem(t *testing.T) {
+	got := masked([]string{"10.1.2.3/16", " 10.1.0.0/16", "0.0.0.0/0"})
+	if want := []string{"0.0.0.0/0", "10.1.0.0/16"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
