@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -86,7 +87,7 @@ func (r *Runtime) startHost() error {
 		if err := readOnly(archives); err != nil {
 			return nil, err
 		}
-		if programs, err = extract(); err != nil {
+		if programs, err = programTree(); err != nil {
 			return nil, err
 		}
 		if program, err = tree("/proc/self/exe"); err != nil {
@@ -148,6 +149,31 @@ func tree(path string) (*os.File, error) {
 		return nil, fmt.Errorf("opening %s for the machines: %w", path, err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
+}
+
+// extracted is the file system with the programs of nodes, if it can be copied.
+var extracted struct {
+	sync.Mutex
+	mount *os.File
+}
+
+// programTree returns a detached mount of the file system with the programs of nodes, which all hosts of this process share.
+func programTree() (*os.File, error) {
+	extracted.Lock()
+	defer extracted.Unlock()
+	if extracted.mount == nil {
+		var err error
+		if extracted.mount, err = extract(); err != nil {
+			return nil, err
+		}
+	}
+	fd, err := unix.OpenTree(int(extracted.mount.Fd()), "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil { // Linux before 6.15 copies no detached mount, so this one is used up
+		only := extracted.mount
+		extracted.mount = nil
+		return only, nil
+	}
+	return os.NewFile(uintptr(fd), "programs"), nil
 }
 
 // extract returns a file system in memory with the programs of nodes. It belongs to the real root, so that no machine can
