@@ -12,8 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
 )
 
-// VolumeDir is the folder in which a machine shows its volumes, by their IDs. There are no block devices, because nobody but the
-// real machine's root may mount them. The EBS CSI driver's pods see this folder as they see all of the kubelet's.
+// VolumeDir is the folder where a machine shows its volumes, by ID. Machines have no block devices: only root of the real machine
+// can mount those. The pods of the EBS CSI driver see this folder because they see the kubelet's whole folder.
 const VolumeDir = "/var/lib/kubelet/drydock-volumes"
 
 // shownVolumes are the volumes of a machine.

@@ -59,7 +59,7 @@ var Resolver = netip.AddrFrom4([4]byte{169, 254, 169, 253})
 
 // firstID is the first of the user and group IDs that machines have on the real machine if the daemon runs as root. They
 // must not be those of the real users, least of all root's, to whom files below /proc/sys would belong. systemd's
-// conventions leave this range to nobody. https://systemd.io/UIDS-GIDS/
+// conventions leave this range unassigned. https://systemd.io/UIDS-GIDS/
 const firstID = 0x70000000
 
 // Runtime is a machine.Runtime.

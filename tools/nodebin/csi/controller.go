@@ -60,8 +60,8 @@ func (s *controllerServer) ControllerGetCapabilities(context.Context, *csi.Contr
 	return out, nil
 }
 
-// failed returns an EC2 error as upstream words it, with the code that makes Kubernetes give up or try again. otherwise is the
-// code of errors that are none of these.
+// failed returns an EC2 error as upstream words it, with the code that makes Kubernetes give up or try again. Other errors
+// get the code otherwise.
 func failed(otherwise codes.Code, err error, format string, args ...any) error {
 	code := otherwise
 	if e, ok := errors.AsType[smithy.APIError](err); ok {

@@ -186,7 +186,7 @@ type Config struct {
 	AutoScaling AutoScaling
 	// AutoNodes launches the nodes of EKS Auto Mode. If it is nil, EKS Auto Mode cannot be enabled.
 	AutoNodes AutoNodes
-	// LoadBalancers creates those of EKS Auto Mode. If it is nil, there are none.
+	// LoadBalancers is used to create the load balancers of EKS Auto Mode. If it is nil, none are created.
 	LoadBalancers LoadBalancers
 	// ZonalShifts may be nil: then there are none.
 	ZonalShifts ZonalShifts
