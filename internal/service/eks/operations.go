@@ -111,7 +111,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "ListAccessEntries", Members: "*"},
 		{Name: "UpdateAccessEntry", Members: "*"},
 		{Name: "DeleteAccessEntry", Members: "*"},
-		{Name: "AssociateAccessPolicy", Members: "*"},
+		{Name: "AssociateAccessPolicy", Members: "*", Except: "policies whose permissions AWS does not publish"},
 		{Name: "DisassociateAccessPolicy", Members: "*"},
 		{Name: "ListAssociatedAccessPolicies", Members: "*"},
 		{Name: "ListAccessPolicies", Members: "*"},
