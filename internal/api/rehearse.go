@@ -17,8 +17,20 @@ type Rehearsal struct {
 	To            string    `json:"to"`
 	Findings      []Finding `json:"findings"` // errors first
 	UpgradeMillis int64     `json:"upgradeMillis"`
+	// Steps are the updates after that of the control plane, in their order.
+	Steps []RehearsedStep `json:"steps"`
 	// Unknown says what the source of a twin did not tell. What depends on it was not rehearsed.
 	Unknown []string `json:"unknown,omitempty"`
+}
+
+// A RehearsedStep is the update of an add-on or of a node group.
+type RehearsedStep struct {
+	Kind   string `json:"kind"` // add-on or node-group
+	Name   string `json:"name"`
+	From   string `json:"from"`
+	To     string `json:"to,omitempty"`
+	Text   string `json:"text"`
+	Failed bool   `json:"failed,omitempty"`
 }
 
 // A Finding is something that an upgrade would break or leave behind.
@@ -39,6 +51,13 @@ func (r *Rehearsal) Breaks() bool {
 func (r *Rehearsal) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Upgraded a copy of cluster %s from Kubernetes %s to %s in %s.\n", r.Cluster, r.From, r.To, time.Duration(r.UpgradeMillis)*time.Millisecond)
+	for _, s := range r.Steps {
+		versions := s.From
+		if s.To != "" {
+			versions += " to " + s.To
+		}
+		fmt.Fprintf(&b, "Then %s %s, %s: %s.\n", strings.ReplaceAll(s.Kind, "node-group", "node group"), s.Name, versions, s.Text)
+	}
 	for _, u := range r.Unknown {
 		b.WriteString("unknown: " + u + "\n")
 	}
@@ -67,7 +86,7 @@ func (r *Rehearsal) Text() string {
 }
 
 // rehearsalPatience is the timeout of a rehearsal.
-const rehearsalPatience = 5 * time.Minute
+const rehearsalPatience = 15 * time.Minute
 
 // RehearseUpgrade upgrades a copy of a cluster to the next Kubernetes version and returns what would break.
 func (c *Client) RehearseUpgrade(ctx context.Context, p Place, cluster string) (Rehearsal, error) {

@@ -87,10 +87,8 @@ func (d *daemon) postRehearseUpgrade(w http.ResponseWriter, r *http.Request) {
 	cluster := r.URL.Query().Get("cluster")
 	out, err := d.eks.Rehearse(ctx, cluster)
 	if err == nil {
-		httpapi.Answer(w, struct {
-			eks.Rehearsal
-			Unknown []string `json:"unknown,omitempty"`
-		}{out, d.why.UnknownOfUpgrade(account, cluster)})
+		out.Unknown = append(out.Unknown, d.why.UnknownOfUpgrade(account, cluster)...)
+		httpapi.Answer(w, out)
 		return
 	}
 	status, text := http.StatusInternalServerError, err.Error()

@@ -3,6 +3,7 @@ package twin
 import (
 	"encoding/base64"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -83,7 +84,9 @@ var secretName = regexp.MustCompile(`(?i)` + secretWords)
 // stay, and what servers add to objects for themselves.
 func StripObject(kind string, o map[string]any) {
 	if meta, ok := o["metadata"].(map[string]any); ok {
-		delete(meta, "managedFields")
+		if fields, _ := meta["managedFields"].([]any); !slices.ContainsFunc(fields, byEKS) {
+			delete(meta, "managedFields") // large; those of add-ons say which fields an update may not overwrite
+		}
 		if notes, ok := meta["annotations"].(map[string]any); ok {
 			delete(notes, "kubectl.kubernetes.io/last-applied-configuration")
 		}
@@ -99,6 +102,12 @@ func StripObject(kind string, o map[string]any) {
 			data[key] = base64.StdEncoding.EncodeToString([]byte("{}"))
 		}
 	}
+}
+
+// byEKS reports whether an entry of managedFields is about fields that EKS manages.
+func byEKS(entry any) bool {
+	e, _ := entry.(map[string]any)
+	return e["manager"] == "eks"
 }
 
 // plain matches the names of fields that never hold a secret, although they may contain a secret's word: names of objects,

@@ -95,7 +95,7 @@ func New(cfg Config) (*Service, error) {
 	s.addons = addon.New(b, s.identities)
 	s.nodegroups = nodegroup.New(b, s.principals)
 	s.profiles = fargate.New(b, s.principals)
-	s.clusters = cluster.New(b, s.principals, s.addons, s.autoNodes, autobalancing.New(b))
+	s.clusters = cluster.New(b, s.principals, s.addons, s.nodegroups, s.autoNodes, autobalancing.New(b))
 	s.pods = pod.New(b, s.identities)
 	s.capabilities = capability.New(b, s.principals)
 	return s, nil

@@ -92,6 +92,7 @@ func TestRehearsal(t *testing.T) {
 		"error webhook validating policy: a.shop: its service shop/policy does not exist; requests that it matches are refused",
 		"warning deprecated-api /apis/storage.k8s.io/v1beta1/volumeattributesclasses: removed in Kubernetes 1.37; csi made 3 requests in the last 30 days",
 		"warning kubelet-version-skew /api/v1/nodes/worker: kubelet version 1.33 is 3 minor versions older than Kubernetes version 1.36, the most that is supported.",
+		"warning self-managed-nodes worker: EKS does not update nodes that are in no node group",
 		"warning webhook validating policy: b.shop: its service shop/policy does not exist; it is skipped",
 		"warning webhook validating policy: d.shop: its CA bundle expired at " + expired.UTC().Format(time.RFC3339) + "; it is skipped",
 	}

@@ -97,12 +97,12 @@ func applyAll(ctx context.Context, in plane.Objects, objects []*unstructured.Uns
 		return apply(plane.ApplyOptions{Force: true})
 	}
 	for {
-		conflicts, err := findConflicts(ctx, in, objects)
+		conflicts, own, err := findConflicts(ctx, in, objects)
 		switch {
 		case err != nil:
 			return err
 		case len(conflicts) == 0:
-			return apply(plane.ApplyOptions{})
+			return apply(plane.ApplyOptions{Force: own})
 		case resolve != ekstypes.ResolveConflictsPreserve || !update:
 			return &conflictError{describeConflicts(objects, conflicts)}
 		}
@@ -125,19 +125,23 @@ func applyObjects(ctx context.Context, in plane.Objects, objects []*unstructured
 	})
 }
 
-// findConflicts returns, for each object, the fields that others have set to different values.
-func findConflicts(ctx context.Context, in plane.Objects, objects []*unstructured.Unstructured) (map[*unstructured.Unstructured][]string, error) {
+// findConflicts returns, for each object, the fields that others have set to different values. own reports whether EKS itself has
+// set some otherwise than by server-side apply, as in the copied objects of a twin.
+func findConflicts(ctx context.Context, in plane.Objects, objects []*unstructured.Unstructured) (found map[*unstructured.Unstructured][]string, own bool, err error) {
 	var mu sync.Mutex
-	found := map[*unstructured.Unstructured][]string{}
-	err := plane.Each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
+	found = map[*unstructured.Unstructured][]string{}
+	err = plane.Each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		err := in.Apply(ctx, o, plane.ApplyOptions{DryRun: true})
 		if apierrors.IsNotFound(err) {
 			return nil // its namespace or kind does not exist yet, so nothing can conflict
 		}
-		if fields := conflictFields(err); len(fields) > 0 {
+		if fields, ours := conflictFields(err); len(fields) > 0 || ours {
 			mu.Lock()
 			defer mu.Unlock()
-			found[o] = fields
+			own = own || ours
+			if len(fields) > 0 {
+				found[o] = fields
+			}
 			return nil
 		}
 		if err != nil {
@@ -145,22 +149,26 @@ func findConflicts(ctx context.Context, in plane.Objects, objects []*unstructure
 		}
 		return nil
 	})
-	return found, err
+	return found, own, err
 }
 
-// conflictFields returns the fields named by a conflict error.
-func conflictFields(err error) []string {
+// conflictFields returns the fields named by a conflict error that managers other than EKS have set. ours reports whether it names
+// some that EKS has set.
+func conflictFields(err error) (out []string, ours bool) {
 	var status apierrors.APIStatus
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return nil
+		return nil, false
 	}
-	var out []string
 	for _, c := range status.Status().Details.Causes {
-		if c.Type == metav1.CauseTypeFieldManagerConflict && !slices.Contains(out, c.Field) {
+		switch {
+		case c.Type != metav1.CauseTypeFieldManagerConflict:
+		case strings.HasPrefix(c.Message, `conflict with "`+plane.FieldManager+`"`):
+			ours = true
+		case !slices.Contains(out, c.Field):
 			out = append(out, c.Field)
 		}
 	}
-	return out
+	return out, ours
 }
 
 // describeConflicts lists conflicts in the format of EKS: Deployment.apps coredns - .spec.replicas.

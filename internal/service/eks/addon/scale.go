@@ -143,7 +143,7 @@ func (w *work) applyReplicas(ctx context.Context, spec record.AddonSpec, limits 
 		return false, nil
 	}
 	only := objects[i : i+1]
-	conflicts, err := findConflicts(ctx, w.objects, only)
+	conflicts, _, err := findConflicts(ctx, w.objects, only)
 	if err != nil {
 		return false, err
 	}

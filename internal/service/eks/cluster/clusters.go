@@ -27,6 +27,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/nodegroup"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -36,6 +37,7 @@ type Service struct {
 	*base.Service
 	access *access.Service
 	addons *addon.Service
+	groups *nodegroup.Service
 	auto   *autonodes.Service
 	// balancers creates the load balancers of EKS Auto Mode.
 	balancers *autobalancing.Service
@@ -44,8 +46,8 @@ type Service struct {
 }
 
 // New returns the part of EKS that manages clusters.
-func New(b *base.Service, a *access.Service, addons *addon.Service, auto *autonodes.Service, balancers *autobalancing.Service) *Service {
-	return &Service{Service: b, access: a, addons: addons, auto: auto, balancers: balancers}
+func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service, balancers *autobalancing.Service) *Service {
+	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: balancers}
 }
 
 // CreateCluster records a cluster. The cluster reconciler creates it.

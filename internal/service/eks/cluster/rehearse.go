@@ -24,11 +24,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
 )
-
-// leaseTick is the interval at which a rehearsal renews the leases of nodes. Their kubelets do not connect to the
-// copy.
-const leaseTick = 5 * time.Second
 
 // A Rehearsal is the result of upgrading a copy of a cluster.
 type Rehearsal struct {
@@ -36,8 +33,23 @@ type Rehearsal struct {
 	From     string    `json:"from"`
 	To       string    `json:"to"`
 	Findings []Finding `json:"findings"`
-	// UpgradeMillis is how long the upgrade of the copy took.
+	// UpgradeMillis is how long the upgrade of the copy's control plane took.
 	UpgradeMillis int64 `json:"upgradeMillis"`
+	// Steps are the updates after that of the control plane, in their order.
+	Steps []Step `json:"steps"`
+	// Unknown says what Drydock does not know, and so could not rehearse.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// A Step is the update of an add-on or of a node group.
+type Step struct {
+	Kind string `json:"kind"` // add-on or node-group
+	Name string `json:"name"`
+	From string `json:"from"`
+	To   string `json:"to,omitempty"` // empty if it stays as it is
+	Text string `json:"text"`         // what happened
+	// Failed reports whether the update would fail.
+	Failed bool `json:"failed,omitempty"`
 }
 
 // A Finding is something that an upgrade would break or leave behind.
@@ -56,7 +68,8 @@ const (
 )
 
 func (r *Rehearsal) found(check, severity, subject, fix, text string, args ...any) {
-	r.Findings = append(r.Findings, Finding{check, severity, subject, fmt.Sprintf(text, args...), fix})
+	text = strings.ReplaceAll(fmt.Sprintf(text, args...), "\n", " ") // a line of a table
+	r.Findings = append(r.Findings, Finding{check, severity, subject, text, fix})
 }
 
 // Rehearse upgrades a copy of a cluster to the next Kubernetes version and reports what would break. The cluster
@@ -67,7 +80,7 @@ func (s *Service) Rehearse(ctx context.Context, name string) (Rehearsal, error) 
 		return Rehearsal{}, err
 	}
 	from := *rec.Cluster.Version
-	out := Rehearsal{Cluster: name, From: from, To: fmt.Sprintf("1.%d", eksversions.Number(from)+1), Findings: []Finding{}}
+	out := Rehearsal{Cluster: name, From: from, To: fmt.Sprintf("1.%d", eksversions.Number(from)+1), Findings: []Finding{}, Steps: []Step{}}
 	if !offered(out.To) {
 		return out, ekserr.InvalidRequest(name, "Cluster %s has the latest Kubernetes version, %s", name, from)
 	}
@@ -86,13 +99,7 @@ func (s *Service) Rehearse(ctx context.Context, name string) (Rehearsal, error) 
 	if err := out.checkWebhooks(ctx, ses.Client, s.Now()); err != nil {
 		return out, err
 	}
-	for _, g := range record.Nodegroups.All(s.Store, key.AllBelow()) {
-		if version := aws.ToString(g.Value.Nodegroup.Version); version != "" && version != out.To {
-			group := *g.Value.Nodegroup.NodegroupName
-			out.found("node-group", SeverityWarning, group, fmt.Sprintf("aws eks update-nodegroup-version --cluster-name %s --nodegroup-name %s", name, group),
-				"its nodes stay at Kubernetes %s until you update it", version)
-		}
-	}
+	out.checkSelfManaged(ev.nodes)
 	s.rehearsing.Lock()
 	defer s.rehearsing.Unlock()
 	if ctx.Err() != nil {
@@ -102,7 +109,7 @@ func (s *Service) Rehearse(ctx context.Context, name string) (Rehearsal, error) 
 	if err != nil {
 		return out, err
 	}
-	err = s.rehearseOn(ctx, copied, &out)
+	err = s.rehearseOn(ctx, key, rec, copied, &out)
 	s.Sessions.Drop(copied)
 	if released := s.ControlPlanes.Release(context.WithoutCancel(ctx), copied); err == nil {
 		err = released
@@ -143,8 +150,8 @@ func (r *Rehearsal) readInsights(ev *evidence) {
 	}
 }
 
-// rehearseOn upgrades the copy and checks the result.
-func (s *Service) rehearseOn(ctx context.Context, id string, out *Rehearsal) error {
+// rehearseOn upgrades the copy: its control plane, then the add-ons, then the node groups.
+func (s *Service) rehearseOn(ctx context.Context, key store.Key, rec record.Cluster, id string, out *Rehearsal) error {
 	if err := s.ControlPlanes.WaitReady(ctx, id); err != nil {
 		return err
 	}
@@ -152,10 +159,11 @@ func (s *Service) rehearseOn(ctx context.Context, id string, out *Rehearsal) err
 	if err != nil {
 		return err
 	}
-	alive, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); s.keepNodesAlive(alive, ses.Client) }()
-	defer func() { stop(); <-done }()
+	stop, err := s.actAsKubelets(ctx, ses.Client)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	before, err := servedResources(ses.Client.Discovery())
 	if err != nil {
 		return err
@@ -178,29 +186,14 @@ func (s *Service) rehearseOn(ctx context.Context, id string, out *Rehearsal) err
 			out.found("removed-api", SeverityError, api, "", "Kubernetes %s does not serve it", out.To)
 		}
 	}
-	return out.drain(ctx, ses.Client)
-}
-
-// keepNodesAlive renews the leases of all nodes, so that the copy's controllers do not evict their pods.
-func (s *Service) keepNodesAlive(ctx context.Context, client kubernetes.Interface) {
-	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	for {
-		list, err := leases.List(ctx, metav1.ListOptions{})
-		if err == nil {
-			for i := range list.Items {
-				l := &list.Items[i]
-				l.Spec.RenewTime = &metav1.MicroTime{Time: s.Clock.Now()}
-				_, _ = leases.Update(ctx, l, metav1.UpdateOptions{}) // retried at the next tick
-			}
-		}
-		timer := s.Clock.NewTimer(leaseTick)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C():
-		}
+	if err := out.drain(ctx, ses.Client); err != nil {
+		return err
 	}
+	rec.Cluster.Version = &out.To
+	if err := s.rehearseAddons(ctx, key, rec, ses, out); err != nil {
+		return err
+	}
+	return s.rehearseNodegroups(ctx, key, &rec, ses, out)
 }
 
 // servedResources lists the paths of an API server's resources.

@@ -232,7 +232,6 @@ func adapt(kind string, o *unstructured.Unstructured) bool {
 	o.SetOwnerReferences(nil)
 	o.SetResourceVersion("")
 	o.SetUID("")
-	o.SetManagedFields(nil)
 	o.SetGenerateName("")
 	unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
 	status := o.Object["status"]

@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -29,7 +31,7 @@ type Objects interface {
 	// Apply creates an object or changes it by server-side apply. If another manager has set a
 	// field to a different value, the error is a conflict, an [apierrors.StatusError].
 	Apply(ctx context.Context, o *unstructured.Unstructured, how ApplyOptions) error
-	// Put creates an object of a resource, or replaces the one that exists.
+	// Put creates an object of a resource, or replaces the one that exists. If it has managed fields, they stay as they are.
 	Put(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error
 	// Get returns the current object with the kind, namespace and name of o.
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
@@ -111,17 +113,27 @@ func (d dynamicObjects) Put(ctx context.Context, r schema.GroupVersionResource, 
 	if ns := o.GetNamespace(); ns != "" {
 		in = d.client.Resource(r).Namespace(ns)
 	}
+	fields := o.GetManagedFields()
+	o.SetManagedFields(nil)
 	_, err := in.Create(ctx, o, metav1.CreateOptions{FieldManager: FieldManager})
-	if !apierrors.IsAlreadyExists(err) {
+	if apierrors.IsAlreadyExists(err) {
+		var old *unstructured.Unstructured
+		if old, err = in.Get(ctx, o.GetName(), metav1.GetOptions{}); err != nil {
+			return err
+		}
+		o.SetResourceVersion(old.GetResourceVersion())
+		o.SetUID(old.GetUID())
+		_, err = in.Update(ctx, o, metav1.UpdateOptions{FieldManager: FieldManager})
+	}
+	if err != nil || len(fields) == 0 {
 		return err
 	}
-	old, err := in.Get(ctx, o.GetName(), metav1.GetOptions{})
+	// The API server takes managed fields as they are only from a change that changes nothing else.
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"managedFields": fields}})
 	if err != nil {
 		return err
 	}
-	o.SetResourceVersion(old.GetResourceVersion())
-	o.SetUID(old.GetUID())
-	_, err = in.Update(ctx, o, metav1.UpdateOptions{FieldManager: FieldManager})
+	_, err = in.Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	return err
 }
 
