@@ -26,10 +26,13 @@ type Client struct {
 
 // An Error is a response other than 200 OK.
 type Error struct {
-	Status  int
+	Status  int    // StatusUnknown and others
 	Message string // may be empty
 	PID     int    // of the daemon
 }
+
+// StatusUnknown is the status of questions that cannot be answered because the source of a twin did not tell something.
+const StatusUnknown = http.StatusFailedDependency
 
 func (e *Error) Error() string {
 	if e.Message != "" {

@@ -184,6 +184,21 @@ func (e *NodesExplanation) Ready() int {
 // Whole reports whether all nodes are Ready and EKS has no issue.
 func (e *NodesExplanation) Whole() bool { return e.Ready() == len(e.Nodes) && len(e.Issues) == 0 }
 
+// IsUnknown reports whether nothing is known to be wrong, but what keeps nodes from being Ready depends on what the source of a
+// twin did not tell.
+func (e *NodesExplanation) IsUnknown() bool {
+	unknown := false
+	for i := range e.Nodes {
+		switch n := &e.Nodes[i]; {
+		case n.IsUnknown():
+			unknown = true
+		case !n.Ready:
+			return false
+		}
+	}
+	return unknown && len(e.Issues) == 0
+}
+
 // FirstFixes returns the fixes that are printed first.
 func (e *NodesExplanation) FirstFixes() []advice.Fix {
 	if len(e.Fixes) > 0 {

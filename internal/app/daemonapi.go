@@ -25,7 +25,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
 	"github.com/drydock-dev/drydock/internal/journal"
-	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // addDaemonAPI adds the daemon's own paths below /_drydock/, which its commands and test suites use, to those of the
@@ -85,6 +84,10 @@ func (d *daemon) postRehearseUpgrade(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
 	cluster := r.URL.Query().Get("cluster")
+	if err := d.why.Known(ctx, account, region, cluster); err != nil {
+		http.Error(w, err.Error(), api.StatusUnknown)
+		return
+	}
 	out, err := d.eks.Rehearse(ctx, cluster)
 	if err == nil {
 		out.Unknown = append(out.Unknown, d.why.UnknownOfUpgrade(account, cluster)...)

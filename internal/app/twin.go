@@ -93,9 +93,11 @@ func (d *daemon) getTwins(w http.ResponseWriter, _ *http.Request) {
 func (d *daemon) showTwin(t account.Twin) api.Twin {
 	out := api.Twin{Account: t.Source.Account, Region: t.Source.Region, Caller: t.Source.Caller, Read: t.Source.Started, Loaded: t.Loaded, Answers: t.Answers}
 	for _, g := range account.Gaps(d.store, t.Source.Account) {
-		if g.Code == recording.NotAsked {
+		switch g.Code {
+		case recording.NotAsked:
 			out.LeftOut = append(out.LeftOut, g.String())
-		} else {
+		case recording.NotCopied: // not missing, and often many
+		default:
 			out.Gaps = append(out.Gaps, g.String())
 		}
 	}

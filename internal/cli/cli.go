@@ -193,7 +193,7 @@ func strict(cmd *cobra.Command) {
 var noForeignFlags = sync.OnceFunc(func() { pflag.CommandLine = pflag.NewFlagSet("drydock", pflag.ContinueOnError) })
 
 // Run runs the command line (without the program's name) and returns the exit code: 0 success, 1 failure, 2 wrong
-// usage.
+// usage, 3 if the answer is unknown because the source of a twin did not allow it to be read.
 func Run(ctx context.Context, args []string, streams Streams, cfg Config) int {
 	o := &globalOptions{streams: streams, version: cfg.Version.Drydock}
 	root := newRoot(o, cfg)
@@ -209,6 +209,9 @@ func Run(ctx context.Context, args []string, streams Streams, cfg Config) int {
 	if errors.As(err, &exit) {
 		if exit.Err != nil {
 			fmt.Fprintln(streams.Err, "drydock:", o.daemonHint(exit.Err))
+		}
+		if said, ok := errors.AsType[*api.Error](exit.Err); ok && said.Status == api.StatusUnknown {
+			return 3
 		}
 		return exit.Code
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,12 +30,13 @@ func newRehearseUpgrade(o *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upgrade [NAME]",
 		Short: "Upgrade a copy of a cluster, and show what would break",
-		Long: `Copy a cluster's control plane as it is at this moment, upgrade the copy to the next
-Kubernetes version, and show what the upgrade would break: use of deprecated APIs,
-APIs that are gone, pod disruption budgets that keep nodes from draining, add-ons
-without a version for the new Kubernetes, webhooks that cannot be called, and node
-groups left behind. The cluster itself stays as it is. The copy calls no AWS API
-and no webhooks, and is removed at the end.
+		Long: `Copy a cluster as it is at this moment, and upgrade the copy to the next Kubernetes
+version: its control plane, then its add-ons, then its node groups, whose nodes are
+drained and replaced. Then show what the upgrade would break: use of deprecated APIs,
+APIs that are gone, updates of add-ons that fail, pods that cannot be evicted or that no
+new node takes, node groups without an image for the new version, and webhooks that
+cannot be called. The cluster itself stays as it is. The copy calls no AWS API and no
+webhooks, starts no containers, and is removed at the end.
 
 With --profile, a cluster of AWS is imported first (drydock import), read-only.
 
@@ -67,10 +69,14 @@ the rehearsal failed, and 3 if nothing is known to break but AWS did not allow e
 			if err := o.checkNext(cmd.Context(), daemon, place, cluster, to); err != nil {
 				return &ExitError{2, err}
 			}
-			if f.reads() {
-				d := doctorFlags{place: place, cluster: cluster, timeout: time.Minute}
-				if _, err := d.settled(cmd.Context(), o, daemon); err != nil { // the copy is complete
-					return &ExitError{2, err}
+			twins, err := daemon.Twins(cmd.Context())
+			if err != nil {
+				return &ExitError{2, o.orHint(err, "drydock status", "drydock status")}
+			}
+			if slices.ContainsFunc(twins, func(t api.Twin) bool { return t.Account == place.Account }) {
+				d := doctorFlags{place: place, cluster: cluster, timeout: 2 * time.Minute}
+				if _, err := d.settled(cmd.Context(), o, daemon); err != nil { // until then, objects and nodes are still being copied
+					return &ExitError{2, o.orHint(err, "drydock status", "drydock import")}
 				}
 			}
 			o.noteAccount(place.Account)

@@ -128,6 +128,9 @@ func whyNodes(ctx context.Context, o *globalOptions, f whyNodeFlags, fix applyFl
 	} else {
 		_, err = fmt.Fprint(o.streams.Out, e.Text())
 	}
+	if err == nil && !fix.apply && e.IsUnknown() {
+		return &ExitError{Code: 3}
+	}
 	if err != nil || e.Whole() {
 		return err
 	}

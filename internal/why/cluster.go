@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // getWhyNodes explains the nodes of ?cluster=, or of its ?nodegroup=.
@@ -34,13 +35,21 @@ func (x *Explainer) getWhyNodes(w http.ResponseWriter, r *http.Request) {
 	}
 	cluster, err := x.OnlyCluster(r.Context(), account, region, r.URL.Query().Get("cluster"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err, http.StatusBadRequest)
 		return
 	}
 	e, err := x.explainNodes(r.Context(), account, region, cluster, r.URL.Query().Get("nodegroup"))
 	var ae smithy.APIError
 	switch {
 	case errors.As(err, &ae):
+		group := r.URL.Query().Get("nodegroup")
+		unknown := x.unknown(account, func(g recording.Gap) bool {
+			return group != "" && g.Cluster == cluster && (g.Operation == "ListNodegroups" || g.Operation == "DescribeNodegroup" && (g.Subject == "" || g.Subject == cluster+"/"+group))
+		})
+		if len(unknown) > 0 {
+			refuse(w, &unknownError{"node group " + group, unknown}, 0)
+			return
+		}
 		http.Error(w, ae.ErrorMessage(), http.StatusNotFound)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)

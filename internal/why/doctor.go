@@ -49,7 +49,7 @@ func (x *Explainer) getDoctor(w http.ResponseWriter, r *http.Request) {
 	}
 	cluster, err := x.OnlyCluster(r.Context(), account, region, r.URL.Query().Get("cluster"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err, http.StatusBadRequest)
 		return
 	}
 	d, err := x.diagnose(r.Context(), account, region, cluster, r.URL.Query().Get("settled") == "true")
@@ -254,7 +254,7 @@ func (x *Explainer) diagnosePods(ctx context.Context, d *api.Diagnosis) error {
 		if err != nil {
 			return err
 		}
-		unknown := x.unknownPod(&e)
+		unknown := x.unknownPod(&e, facts.Pod)
 		switch failed := e.FirstFailed(); {
 		case failed == nil:
 		case len(unknown) > 0:

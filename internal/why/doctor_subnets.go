@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // fewAddresses is how many free addresses AWS recommends at least for the subnets of a cluster; an update needs six.
@@ -80,6 +81,7 @@ func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error
 	if err != nil {
 		return err
 	}
+	x.diagnoseMissing(d, users, found.Subnets)
 	for _, sn := range found.Subnets {
 		id := aws.ToString(sn.SubnetId)
 		if len(users[id]) == 0 {
@@ -115,6 +117,25 @@ func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error
 		}
 	}
 	return nil
+}
+
+// diagnoseMissing looks for subnets in use that are not among those of the VPC.
+func (x *Explainer) diagnoseMissing(d *api.Diagnosis, users map[string][]string, found []ec2types.Subnet) {
+	unknown := x.unknown(d.Account, func(g recording.Gap) bool { return g.Operation == "DescribeSubnets" && g.Code != recording.NotModelled })
+	for _, id := range slices.Sorted(maps.Keys(users)) {
+		if slices.ContainsFunc(found, func(sn ec2types.Subnet) bool { return aws.ToString(sn.SubnetId) == id }) {
+			continue
+		}
+		used := []string{"used by " + strings.Join(users[id], ", ")}
+		switch {
+		case len(unknown) > 0:
+			find(d, api.HarmUnknown, "addresses", id, "how many addresses are free, and what the next node or pod would reach, is unknown: "+unknown[0], used, nil)
+		case x.cfg.IsTwin != nil && x.cfg.IsTwin(d.Account):
+			find(d, api.HarmUnknown, "addresses", id, "the subnet was not read: it was deleted, or another account shares it", used, nil)
+		default:
+			find(d, api.HarmError, "addresses", id, "the subnet does not exist", used, nil)
+		}
+	}
 }
 
 // diagnoseNextNode looks at what the next node of a node group would reach from a subnet.

@@ -18,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // named returns the account, region and name in a request. If one is missing or invalid, it responds with an error
@@ -43,6 +44,13 @@ func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 	}
 	id, ok := x.FindNode(account, region, name)
 	if !ok {
+		unknown := x.unknown(account, func(g recording.Gap) bool {
+			return g.Operation == "DescribeInstances"
+		})
+		if len(unknown) > 0 {
+			refuse(w, &unknownError{name, unknown}, 0)
+			return
+		}
 		http.Error(w, "no instance or node "+name+" is known in "+region, http.StatusNotFound)
 		return
 	}

@@ -34,7 +34,7 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
 	cluster, err := x.OnlyCluster(ctx, account, region, q.Get("cluster"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err, http.StatusBadRequest)
 		return
 	}
 	facts, err := x.cfg.EKS.PodFacts(ctx, cluster, q.Get("namespace"), q.Get("name"))
@@ -57,7 +57,7 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		e.Unknown = x.unknownPod(&e)
+		e.Unknown = x.unknownPod(&e, facts.Pod)
 		httpapi.Answer(w, e)
 	}
 }
@@ -99,10 +99,19 @@ func (x *Explainer) OnlyCluster(ctx context.Context, account, region, name strin
 			return g.Service == "eks" && (g.Operation == "ListClusters" || g.Operation == "DescribeCluster" && (name == "" || g.Cluster == name))
 		})
 		if len(unknown) > 0 {
-			return "", fmt.Errorf("%s is unknown: %s", strings.TrimSpace("cluster "+name), strings.Join(unknown, "; "))
+			return "", &unknownError{strings.TrimSpace("cluster " + name), unknown}
 		}
 	}
 	return found, err
+}
+
+// Known returns an error if a cluster of a twin was not read, so that nothing can be said about it.
+func (x *Explainer) Known(ctx context.Context, account, region, cluster string) error {
+	_, err := x.OnlyCluster(ctx, account, region, cluster)
+	if _, ok := errors.AsType[*unknownError](err); !ok {
+		return nil
+	}
+	return err
 }
 
 func onlyCluster(clusters []eks.ClusterStatus, account, region, name string) (string, error) {

@@ -32,7 +32,7 @@ func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request)
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region})
 	cluster, err := x.OnlyCluster(ctx, account, region, q.Get("cluster"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err, http.StatusBadRequest)
 		return
 	}
 	sa, err := x.cfg.EKS.ServiceAccountIdentity(ctx, cluster, q.Get("namespace"), q.Get("name"))

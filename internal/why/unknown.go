@@ -3,11 +3,16 @@ package why
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
@@ -26,11 +31,32 @@ func (x *Explainer) unknown(account string, relevant func(recording.Gap) bool) [
 	}
 	var out []string
 	for _, g := range x.cfg.Gaps(account) {
+		if g.Code == recording.NotCopied {
+			continue // what is known of it does not matter to anything else
+		}
 		if text := g.String(); relevant(g) && !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
 	return out
+}
+
+// An unknownError says that a question cannot be answered because the source of a twin did not tell something.
+type unknownError struct {
+	what    string
+	reasons []string
+}
+
+func (e *unknownError) Error() string {
+	return e.what + " is unknown: " + strings.Join(e.reasons, "; ")
+}
+
+// refuse answers a request with an error: with status, or with StatusUnknown if it is an unknownError.
+func refuse(w http.ResponseWriter, err error, status int) {
+	if _, ok := errors.AsType[*unknownError](err); ok {
+		status = api.StatusUnknown
+	}
+	http.Error(w, err.Error(), status)
 }
 
 // filters are the operations that only tell what may pass at an interface or at the border of a subnet. What another
@@ -116,8 +142,7 @@ func namesDepend(g recording.Gap, name, text string, from *reach.Interface) bool
 	case g.Subject == "": // a private zone may have any name
 		return true
 	}
-	zone := strings.TrimSuffix(strings.TrimPrefix(g.Subject, "*."), ".")
-	return strings.TrimSuffix(name, ".") == zone || strings.HasSuffix(strings.TrimSuffix(name, "."), "."+zone)
+	return within(name, strings.TrimSuffix(strings.TrimPrefix(g.Subject, "*."), "."))
 }
 
 // balancing are the operations that tell where a load balancer sends a connection.
@@ -208,8 +233,10 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 		switch {
 		case g.Service == recording.Kubernetes:
 			return g.Code != recording.Redacted && admitted && g.Cluster == e.Cluster && decidesNodes(g)
+		case g.Service == "route53" && g.Code == recording.NotModelled:
+			return blamesNetwork(e, g.Subject)
 		case g.Service == "route53":
-			return g.Code != recording.NotModelled || blamesNetwork(e, g.Subject)
+			return x.zonesDecide(g, e.Account, x.vpcOf(e.Instance), hostsOfEKS(e.Region))
 		case g.Service == "eks":
 			switch g.Operation {
 			case "ListClusters", "DescribeCluster":
@@ -253,12 +280,9 @@ func blames(failed *api.Step, resource string) bool {
 	return failed != nil && failed.Reason != nil && failed.Reason.By == node.ByNetwork && strings.Contains(failed.Reason.Component+" "+failed.Reason.Text, resource)
 }
 
-// leavesThrough reports whether a node in a subnet reaches what a node needs through an internet gateway.
+// leavesThrough reports whether a node reaches what a node needs through an internet gateway and a subnet: its own, or that of a
+// NAT gateway or another appliance on the way.
 func (x *Explainer) leavesThrough(e *api.NodeExplanation, subnet string) bool {
-	m, err := x.cfg.Machines.Instance(e.Instance)
-	if err != nil || m.SubnetID != subnet {
-		return false
-	}
 	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: e.Account, Region: e.Region, Service: "eks"})
 	s, networkErr := x.cfg.Network(ctx, e.Account, e.Region)
 	hosts, err := x.hostsOfNode(ctx, e.Account, e.Region, []node.Step{{Cluster: e.Cluster}})
@@ -267,7 +291,7 @@ func (x *Explainer) leavesThrough(e *api.NodeExplanation, subnet string) bool {
 	}
 	return slices.ContainsFunc(hosts, func(h string) bool {
 		text, err := json.Marshal(s.CheckName(need(e.Instance, h, 443).Flow, h))
-		return err != nil || strings.Contains(string(text), "igw-")
+		return err != nil || strings.Contains(string(text), "igw-") && strings.Contains(string(text), subnet)
 	})
 }
 
@@ -334,15 +358,28 @@ func eksDecidesPods(g recording.Gap, e *api.PodExplanation, failed *api.Step) bo
 // unknownMaker returns what the source did not tell of pods and of the controllers that make them, so that a pod that is not in
 // the twin may exist.
 func (x *Explainer) unknownMaker(e *api.PodExplanation) []string {
-	return x.unknown(e.Account, func(g recording.Gap) bool {
+	return append(x.notCopied(e), x.unknown(e.Account, func(g recording.Gap) bool {
 		kind, _, _ := strings.Cut(g.Resource, ".")
 		return g.Service == recording.Kubernetes && g.Code != recording.Redacted && g.Cluster == e.Cluster && (g.Subject == "" || g.Subject == e.Namespace+"/"+e.Pod) &&
 			(kind == "" || slices.Contains([]string{"pods", "namespaces", "deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs", "replicationcontrollers"}, kind))
-	})
+	})...)
 }
 
-// unknownPod returns what a pod's steps depend on and the source did not tell.
-func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
+// notCopied says if a pod was read, but is not in the twin.
+func (x *Explainer) notCopied(e *api.PodExplanation) []string {
+	if x.cfg.Gaps == nil {
+		return nil
+	}
+	for _, g := range x.cfg.Gaps(e.Account) {
+		if g.Code == recording.NotCopied && g.Cluster == e.Cluster && (g.Subject == "" || g.Subject == e.Namespace+"/"+e.Pod) {
+			return []string{g.Message}
+		}
+	}
+	return nil
+}
+
+// unknownPod returns what a pod's steps depend on and the source did not tell. pod is nil if none was created.
+func (x *Explainer) unknownPod(e *api.PodExplanation, pod *corev1.Pod) []string {
 	failed := e.FirstFailed()
 	out := x.unknown(e.Account, func(g recording.Gap) bool {
 		switch g.Service {
@@ -353,7 +390,10 @@ func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 		case "ecr":
 			return imageFails(e)
 		case "route53":
-			return g.Code != recording.NotModelled || blames(failed, g.Subject)
+			if g.Code == recording.NotModelled {
+				return blames(failed, g.Subject)
+			}
+			return (failed == nil || failed.Name != podAdmission && failed.Name != podConfiguration) && x.zonesDecide(g, e.Account, "", append(hostsOfEKS(e.Region), registriesOf(pod)...))
 		}
 		if slices.Contains(notForPods, g.Service) {
 			return false
@@ -365,6 +405,59 @@ func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 		out = append(out, "images of ECR are not imported, so the image may exist")
 	}
 	return out
+}
+
+// hostsOfEKS are the hosts whose addresses decide about nodes and pods, but for the endpoint of the cluster.
+func hostsOfEKS(region string) []string {
+	at := "." + region + ".amazonaws.com"
+	return []string{"ec2" + at, "eks" + at, "eks-auth." + region + ".api.aws", "sts" + at, "api.ecr" + at, addons.Registry(region), "prod-" + region + "-starport-layer-bucket.s3" + at}
+}
+
+// registriesOf are the hosts of the registries of a pod's images.
+func registriesOf(pod *corev1.Pod) []string {
+	var out []string
+	if pod == nil {
+		return nil
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		host, _, named := strings.Cut(c.Image, "/")
+		if !named || !strings.ContainsAny(host, ".:") {
+			host = "registry-1.docker.io"
+		}
+		host, _, _ = strings.Cut(host, ":")
+		out = append(out, host)
+	}
+	return out
+}
+
+// vpcOf returns the VPC of an instance, or "" if it is not known.
+func (x *Explainer) vpcOf(instance string) string {
+	if m, err := x.cfg.Machines.Instance(instance); err == nil {
+		return m.VPCID
+	}
+	return ""
+}
+
+// zonesDecide reports whether a refused read of Route 53 decides what some names, or the endpoint of a cluster, resolve to in a VPC,
+// or in any if it is not known. Which zones answer in a VPC, whoever owns them, is also in the answer to
+// ListHostedZonesByVPC.
+func (x *Explainer) zonesDecide(g recording.Gap, account, vpc string, names []string) bool {
+	switch {
+	case g.Operation == "ListHostedZonesByVPC":
+		return vpc == "" || g.Subject == vpc
+	case g.Subject == "":
+		return slices.ContainsFunc(x.cfg.Gaps(account), func(o recording.Gap) bool {
+			return o.Operation == "ListHostedZonesByVPC" && o.Code != recording.NotModelled && (vpc == "" || o.Subject == vpc)
+		})
+	}
+	zone := strings.TrimSuffix(strings.TrimPrefix(g.Subject, "*."), ".")
+	return zone == "amazonaws.com" || zone == "com" || strings.HasSuffix(zone, "eks.amazonaws.com") || slices.ContainsFunc(names, func(n string) bool { return within(n, zone) })
+}
+
+// within reports whether a name is in a zone.
+func within(name, zone string) bool {
+	name = strings.TrimSuffix(name, ".")
+	return name == zone || strings.HasSuffix(name, "."+zone)
 }
 
 func imageFails(e *api.PodExplanation) bool {

@@ -131,6 +131,9 @@ const (
 	Redacted = "Redacted"
 	// NotAsked means that a user chose not to read or keep it.
 	NotAsked = "NotAsked"
+	// NotCopied means that a Kubernetes object was read, but twins do not have such objects. It matters only to questions about
+	// that object.
+	NotCopied = "NotCopied"
 )
 
 // The two generations of load balancers, whose IAM actions have the same prefix.
@@ -157,7 +160,7 @@ func (g Gap) Action() string { return Action(g.Service, g.Operation) }
 func (g Gap) String() string {
 	var s string
 	switch {
-	case g.Code == NotModelled || g.Code == NotAsked:
+	case g.Code == NotModelled || g.Code == NotAsked || g.Code == NotCopied:
 		return g.Message
 	case g.Code == Redacted:
 		return "secrets in the answer to " + g.Action() + " for " + g.about() + " were redacted"

@@ -33,6 +33,11 @@ type Rehearsed struct {
 // first, in the order of AWS's guide.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html
 func (s *Service) RehearseAddons(ctx context.Context, key store.Key, rec record.Cluster, ses *plane.Session) ([]Rehearsed, error) {
+	select {
+	case <-ses.Nodes().Synced:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	all := record.Addons.All(s.Store, key.AllBelow())
 	first := []string{"kube-proxy", "coredns", "vpc-cni"}
 	slices.SortFunc(all, func(a, b store.Item[record.Addon]) int {

@@ -104,6 +104,7 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 		return err
 	}
 	turns := map[int][]copied{}
+	var left, lost []recording.Gap
 	err = s.Twins.Objects(ctx, key.Account, key.ID, func(q recording.KubernetesList, list *base.TwinObjects) error {
 		res := schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}
 		kind := strings.TrimSuffix(list.Kind, "List")
@@ -111,7 +112,11 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 			o := &unstructured.Unstructured{Object: item}
 			o.SetKind(kind)
 			o.SetAPIVersion(res.GroupVersion().String())
-			if adapt(kind, o) {
+			if why := notCopied(kind, o); why != "" {
+				left = append(left, recording.Gap{
+					Service: recording.Kubernetes, Operation: "List", Cluster: key.ID, Resource: res.GroupResource().String(), Subject: o.GetNamespace() + "/" + o.GetName(), Code: recording.NotCopied, Message: why,
+				})
+			} else if adapt(kind, o) {
 				turns[turn(kind)] = append(turns[turn(kind)], copied{res, o})
 			}
 		}
@@ -121,7 +126,6 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 		return err
 	}
 	var mu sync.Mutex
-	var lost []recording.Gap
 	var gone sync.Map // resources that are not served
 	for now := range lastTurn + 1 {
 		var g errgroup.Group
@@ -152,8 +156,36 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 		}
 	}
 	slices.SortFunc(lost, func(a, b recording.Gap) int { return cmp.Compare(a.Message, b.Message) })
-	return s.Twins.Lost(ctx, key.Account, lost)
+	if n := len(left) - mostNotCopied; n > 0 {
+		left = append(left[:mostNotCopied], recording.Gap{
+			Service: recording.Kubernetes, Operation: "List", Cluster: key.ID, Resource: "pods", Code: recording.NotCopied, Message: fmt.Sprintf("%d more pods that had ended or were on Fargate were not copied, and it may be one of them", n),
+		})
+	}
+	return s.Twins.Lost(ctx, key.Account, append(lost, left...))
 }
+
+// mostNotCopied is how many of the pods that are not copied are kept by name.
+const mostNotCopied = 2000
+
+// notCopied returns why a pod is not copied: it has no machine in the twin. It returns "" if it is.
+func notCopied(kind string, o *unstructured.Unstructured) string {
+	if kind != "Pod" {
+		return ""
+	}
+	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+	on, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
+	name := o.GetNamespace() + "/" + o.GetName()
+	switch {
+	case phase == "Succeeded" || phase == "Failed":
+		return "pod " + name + " had ended (" + phase + ") when it was read, and such pods are not copied"
+	case strings.HasPrefix(on, fargateNode):
+		return "pod " + name + " was " + cmp.Or(phase, "Pending") + " on Fargate when it was read, and pods on Fargate are not copied"
+	}
+	return ""
+}
+
+// fargateNode is how the names of Fargate's nodes begin.
+const fargateNode = "fargate-"
 
 // quotaPatience is how long quotas may take to come into force.
 const quotaPatience = 10 * time.Second
@@ -234,7 +266,6 @@ func adapt(kind string, o *unstructured.Unstructured) bool {
 	o.SetUID("")
 	o.SetGenerateName("")
 	unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
-	status := o.Object["status"]
 	delete(o.Object, "status")
 	switch kind {
 	case "APIService":
@@ -255,12 +286,10 @@ func adapt(kind string, o *unstructured.Unstructured) bool {
 		} else {
 			_ = unstructured.SetNestedSlice(o.Object, taints, "spec", "taints")
 		}
-		return !strings.HasPrefix(o.GetName(), "fargate-")
+		return !strings.HasPrefix(o.GetName(), fargateNode)
 	case "Pod":
-		phase, _, _ := unstructured.NestedString(map[string]any{"status": status}, "status", "phase")
 		_, mirror := o.GetAnnotations()["kubernetes.io/config.mirror"]
-		on, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
-		return phase != "Succeeded" && phase != "Failed" && !mirror && !strings.HasPrefix(on, "fargate-")
+		return !mirror
 	case "Job":
 		_ = unstructured.SetNestedField(o.Object, true, "spec", "manualSelector")
 	case "PersistentVolume":
