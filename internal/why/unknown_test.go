@@ -2,10 +2,18 @@ package why
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
@@ -21,6 +29,16 @@ func (k knownRoles) RoleByARN(_ context.Context, roleARN string) (iam.Role, erro
 		return iam.Role{}, context.Canceled // any error
 	}
 	return iam.Role{}, nil
+}
+
+// machinesIn are machines that are all in one VPC.
+type machinesIn struct {
+	Machines
+	vpc string
+}
+
+func (m machinesIn) Instance(string) (machine.Instance, error) {
+	return machine.Instance{VPCID: m.vpc}, nil
 }
 
 // A missing answer matters to a node only if the step at which it fails, or one before, depends on it.
@@ -63,13 +81,19 @@ func TestUnknownNode(t *testing.T) {
 		{"another namespace's object", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "configmaps", Subject: "shop/settings", Code: recording.NotModelled}, known, node.StepIdentity, nil, false},
 		{"another cluster's objects", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "d", Code: "AccessDenied"}, known, node.StepIdentity, nil, false},
 		{"access entries", recording.Gap{Service: "eks", Operation: "ListAccessEntries", Cluster: "c", Subject: "c", Code: "AccessDeniedException"}, known, node.StepIdentity, nil, true},
-		{"names in private zones", recording.Gap{Service: "route53", Operation: "ListHostedZones", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), true},
+		{"own zones, whose names are also among those of the VPC", recording.Gap{Service: "route53", Operation: "ListHostedZones", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), false},
+		{"the zones of the VPC", recording.Gap{Service: "route53", Operation: "ListHostedZonesByVPC", Subject: "vpc-1", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), true},
+		{"the zones of another VPC", recording.Gap{Service: "route53", Operation: "ListHostedZonesByVPC", Subject: "vpc-2", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), false},
+		{"records of a zone that no node asks about", recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: "corp.internal.", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), false},
+		{"records of a zone that has the registry's name", recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: "ecr.us-east-1.amazonaws.com.", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), true},
+		{"records of a zone that has the endpoint's name", recording.Gap{Service: "route53", Operation: "GetHostedZone", Subject: "gr7.us-east-1.eks.amazonaws.com.", Code: "AccessDenied"}, known, "", nil, true},
+		{"a pod that was not copied", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "pods", Subject: "kube-system/job-1", Code: recording.NotCopied}, known, node.StepIdentity, nil, false},
 		{"another's zone, and no way to the endpoint", zone, known, node.StepEndpoint, network("rtb-2 has no route"), false},
 		{"another's zone that has the endpoint's name", zone, known, node.StepEndpoint, network("the records of Z1 cannot be read"), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			x := New(Config{IAM: knownRoles{arn: known}, Gaps: func(string) []recording.Gap { return []recording.Gap{tt.gap} }})
-			e := api.NodeExplanation{Instance: "i-1", Account: "111122223333", Cluster: "c", Role: tt.role, Ready: tt.step == ""}
+			x := New(Config{IAM: knownRoles{arn: known}, Machines: machinesIn{vpc: "vpc-1"}, Gaps: func(string) []recording.Gap { return []recording.Gap{tt.gap} }})
+			e := api.NodeExplanation{Instance: "i-1", Account: "111122223333", Region: "us-east-1", Cluster: "c", Role: tt.role, Ready: tt.step == ""}
 			if tt.step != "" {
 				e.Steps = []api.Step{{Name: tt.step, State: api.StepFailed, Reason: tt.reason}}
 			}
@@ -110,14 +134,47 @@ func TestUnknownPod(t *testing.T) {
 		{"the pod, which could not be copied", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "pods", Subject: "default/web", Code: recording.NotModelled}, nil, true},
 		{"another cluster's pods", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "d", Resource: "pods", Code: "AccessDenied"}, nil, false},
 		{"Fargate profiles", recording.Gap{Service: "eks", Operation: "ListFargateProfiles", Cluster: "c", Subject: "c", Code: "AccessDeniedException"}, nil, true},
+		{"records of a zone with the registry", recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: "corp.internal.", Code: "AccessDenied"}, nil, true},
+		{"records of another zone", recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: "shop.internal.", Code: "AccessDenied"}, nil, false},
+		{"records of a zone with the registry, and a pod without its ConfigMap", recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: "corp.internal.", Code: "AccessDenied"}, failed(podConfiguration, `configmap "a" not found`), false},
 		{"the list of clusters", recording.Gap{Service: "eks", Operation: "ListClusters", Code: "AccessDeniedException"}, nil, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := New(Config{Gaps: func(string) []recording.Gap { return []recording.Gap{tt.gap} }})
 			e := api.PodExplanation{Account: "111122223333", Cluster: "c", Namespace: "default", Pod: "web", Steps: tt.steps}
-			if got := x.unknownPod(&e); (len(got) > 0) != tt.want {
+			if got := x.unknownPod(&e, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "registry.corp.internal:5000/app:1"}}}}); (len(got) > 0) != tt.want {
 				t.Errorf("unknown: %q", got)
 			}
 		})
 	}
 }
+
+// A pod that was read but is not in the twin is not said not to exist, and a cluster that was not read is unknown.
+func TestUnknownIsNotAbsent(t *testing.T) {
+	const account = "111122223333"
+	pod := recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "pods", Subject: "shop/import-1", Code: recording.NotCopied, Message: "pod shop/import-1 had ended"}
+	x := New(Config{Gaps: func(string) []recording.Gap { return []recording.Gap{pod} }})
+	for name, want := range map[string][]string{"import-1": {pod.Message}, "import-2": nil} {
+		if got := x.unknownMaker(&api.PodExplanation{Account: account, Cluster: "c", Namespace: "shop", Pod: name}); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	clusters := recording.Gap{Service: "eks", Operation: "DescribeCluster", Cluster: "c", Subject: "c", Code: "AccessDeniedException"}
+	x = New(Config{EKS: noClusters{}, Gaps: func(string) []recording.Gap { return []recording.Gap{clusters} }})
+	for name, status := range map[string]int{"c": api.StatusUnknown, "d": http.StatusBadRequest} {
+		_, err := x.OnlyCluster(t.Context(), account, "us-east-1", name)
+		w := httptest.NewRecorder()
+		refuse(w, err, http.StatusBadRequest)
+		if w.Code != status {
+			t.Errorf("cluster %s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if err := x.Known(t.Context(), account, "us-east-1", "c"); err == nil || !strings.Contains(err.Error(), "did not allow eks:DescribeCluster") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// noClusters is an EKS without clusters.
+type noClusters struct{ EKS }
+
+func (noClusters) Clusters(context.Context) ([]eks.ClusterStatus, error) { return nil, nil }
