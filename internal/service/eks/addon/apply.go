@@ -125,8 +125,8 @@ func applyObjects(ctx context.Context, in plane.Objects, objects []*unstructured
 	})
 }
 
-// findConflicts returns, for each object, the fields that others have set to different values. own reports whether EKS itself has
-// set some otherwise than by server-side apply, as in the copied objects of a twin.
+// findConflicts returns, for each object, the fields that others have set to different values. own reports whether EKS itself set
+// some of them without server-side apply, as in the copied objects of a twin.
 func findConflicts(ctx context.Context, in plane.Objects, objects []*unstructured.Unstructured) (found map[*unstructured.Unstructured][]string, own bool, err error) {
 	var mu sync.Mutex
 	found = map[*unstructured.Unstructured][]string{}
