@@ -23,6 +23,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+	"github.com/drydock-dev/drydock/internal/idle"
 )
 
 // Main runs a control plane until ctx ends.
@@ -164,7 +165,7 @@ func run(ctx context.Context, cfg launch.Config, orders orders, report func(laun
 		}
 		report(launch.Report{Event: launch.Ready, Port: port})
 		if cfg.Copy {
-			tendIdleness(ctx, gc)
+			idle.Tend(ctx, gc.setIdle)
 			return nil
 		}
 		group.Go(func() error { logs.runAutoMode(controllers, api.loopback); return nil })
@@ -178,7 +179,7 @@ func run(ctx context.Context, cfg launch.Config, orders orders, report func(laun
 			}
 			return nil
 		})
-		tendIdleness(ctx, gc)
+		idle.Tend(ctx, gc.setIdle)
 		return nil
 	})
 	ended := make(chan error, 1)

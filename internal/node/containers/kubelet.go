@@ -48,6 +48,8 @@ state = "/run/containerd"
 
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
+  # The kubelet asks for statistics every ten seconds. More often is a call of each pod's shim every second.
+  stats_collect_period = "10s"
   disable_apparmor = true
   tolerate_missing_hugetlb_controller = true
   disable_hugetlb_controller = true

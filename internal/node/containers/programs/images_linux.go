@@ -23,16 +23,25 @@ const (
 
 // importImages imports the archives that all machines share into this machine's containerd, until ctx ends.
 func importImages(ctx context.Context) {
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	var c *client.Client
+	var imported time.Time // when the folder had changed last, the last time that all of it was imported
 	for {
-		if c == nil {
-			c, _ = client.New(containerdSocket, client.WithDefaultNamespace(kubernetesNamespace), client.WithTimeout(time.Second)) // not up yet
-		}
-		if c != nil && serving(ctx, c) {
-			if err := importNew(ctx, c); err != nil && ctx.Err() == nil {
-				fmt.Fprintln(os.Stderr, "importing images:", err)
+		st, err := os.Stat(launch.ImageDir)
+		if err == nil && !st.ModTime().Equal(imported) {
+			if c == nil {
+				c, err = client.New(containerdSocket, client.WithDefaultNamespace(kubernetesNamespace), client.WithTimeout(time.Second)) // not up yet
+			}
+			if err == nil && serving(ctx, c) {
+				err = importNew(ctx, c)
+				if err != nil && ctx.Err() == nil {
+					fmt.Fprintln(os.Stderr, "importing images:", err)
+				}
+				// Two changes within a tick of the kernel's clock have the same time.
+				if err == nil && time.Since(st.ModTime()) > time.Second {
+					imported = st.ModTime()
+				}
 			}
 		}
 		select {

@@ -7,18 +7,23 @@ import (
 	"os"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/idle"
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
 
 // Modes returns the child modes.
 func Modes() childproc.Modes {
 	return childproc.Modes{
-		launch.Containerd: func(ctx context.Context, _ childproc.Env) int { return code(runContainerd(ctx)) },
+		launch.Containerd: func(ctx context.Context, _ childproc.Env) int {
+			go idle.Tend(ctx, func(bool) {})
+			return code(runContainerd(ctx))
+		},
 		launch.KubeletRun: func(ctx context.Context, env childproc.Env) int {
 			var cfg launch.Kubelet
 			if err := json.Unmarshal(env.Config, &cfg); err != nil {
 				return code(err)
 			}
+			go idle.Tend(ctx, func(bool) {})
 			return code(runKubelet(ctx, cfg))
 		},
 	}

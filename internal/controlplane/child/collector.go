@@ -1,13 +1,10 @@
 package child
 
 import (
-	"context"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
-	"syscall"
-	"time"
 )
 
 // How eagerly garbage is collected, in terms of GOGC. A busy process makes a lot of garbage, and collecting it often
@@ -47,6 +44,7 @@ func (c *collector) afterNext() {
 	runtime.AddCleanup(new([64]byte), func(c *collector) { c.adjust(); c.afterNext() }, c)
 }
 
+// setIdle tells whether the process is idle.
 func (c *collector) setIdle(idle bool) {
 	c.mu.Lock()
 	c.idle = idle
@@ -63,59 +61,4 @@ func (c *collector) adjust() {
 		percent = busyPercent(c.live[0].Value.Uint64())
 	}
 	debug.SetGCPercent(percent)
-}
-
-// A process is idle below idleCores over idleInterval, and busy again above busyCores over busyInterval. The latter
-// is short, because until then the process only has one core.
-const (
-	idleCores, idleInterval = 0.2, 5 * time.Second
-	busyCores, busyInterval = 0.4, time.Second
-)
-
-// tendIdleness makes an idle process cheap until ctx ends, and removes the limits when there is work. The process
-// starts as busy.
-//
-// Each of the hundreds of timers of an idle control plane (each work queue's fires twice a second) would also wake a
-// second thread that has nothing to do. With one core there is no second thread, which saves a quarter of the idle
-// CPU time.
-func tendIdleness(ctx context.Context, gc *collector) {
-	cores := runtime.GOMAXPROCS(0)
-	defer runtime.GOMAXPROCS(cores)
-	busy, interval := true, idleInterval
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	before := cpuTime()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		now := cpuTime()
-		used := float64(now-before) / float64(interval)
-		before = now
-		switch {
-		case busy && used < idleCores:
-			gc.setIdle(true)
-			debug.FreeOSMemory()
-			runtime.GOMAXPROCS(1)
-			busy, interval = false, busyInterval
-		case !busy && used > busyCores:
-			runtime.GOMAXPROCS(cores)
-			gc.setIdle(false)
-			busy, interval = true, idleInterval
-		default:
-			continue
-		}
-		tick.Reset(interval)
-	}
-}
-
-// cpuTime returns the CPU time that this process has used.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
