@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
@@ -167,6 +169,7 @@ func (w *netWorld) spoil(t *testing.T, account string, info api.DaemonInfo) {
 	testkit.Must(iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("Node"), RoleName: aws.String("Node")}))(t)
 	w.keysAndNames(t, configFor(info, account, "test"))
 	w.balance(t, configFor(info, account, "test"))
+	w.scale(t, configFor(info, account, "test"))
 	testkit.Must(iam.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://oidc.example.com/id/1"), ClientIDList: []string{"sts.amazonaws.com"}}))(t)
 }
 
@@ -195,6 +198,28 @@ func (w *netWorld) keysAndNames(t *testing.T, cfg aws.Config) {
 	testkit.Must(route53.ChangeResourceRecordSets(ctx, &awsroute53.ChangeResourceRecordSetsInput{HostedZoneId: zone, ChangeBatch: &route53types.ChangeBatch{Changes: changes}}))(t)
 }
 
+// scale adds an Auto Scaling group whose instances count as more than one.
+func (w *netWorld) scale(t *testing.T, cfg aws.Config) {
+	t.Helper()
+	ctx := t.Context()
+	scaling := awsautoscaling.NewFromConfig(cfg)
+	testkit.Must(w.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("web"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: aws.String(al2023Image), SecurityGroupIds: []string{w.other}}}))(t)
+	testkit.Must(scaling.CreateAutoScalingGroup(ctx, &awsautoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String("web"), MinSize: aws.Int32(0), MaxSize: aws.Int32(4), DesiredCapacity: aws.Int32(2), VPCZoneIdentifier: &w.subnets[0],
+		MixedInstancesPolicy: &autoscalingtypes.MixedInstancesPolicy{LaunchTemplate: &autoscalingtypes.LaunchTemplate{
+			LaunchTemplateSpecification: &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: aws.String("web"), Version: aws.String("1")},
+			Overrides:                   []autoscalingtypes.LaunchTemplateOverrides{{InstanceType: aws.String("t3.micro"), WeightedCapacity: aws.String("2")}},
+		}},
+	}))(t)
+	testkit.Eventually(t, 30*time.Second, func() error {
+		g := testkit.Must(scaling.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{}))(t).AutoScalingGroups[0]
+		if len(g.Instances) != 1 || g.Instances[0].LifecycleState != autoscalingtypes.LifecycleStateInService || aws.ToString(g.Instances[0].WeightedCapacity) != "2" {
+			return fmt.Errorf("instances %v", g.Instances)
+		}
+		return nil
+	})
+}
+
 // balance adds load balancers of each type, with listeners, a rule and targets, and a parameter.
 func (w *netWorld) balance(t *testing.T, cfg aws.Config) {
 	t.Helper()
@@ -216,6 +241,8 @@ func (w *netWorld) balance(t *testing.T, cfg aws.Config) {
 		}
 		made := testkit.Must(v2.CreateListener(ctx, &listener))(t).Listeners[0].ListenerArn
 		if kind == elbv2types.LoadBalancerTypeEnumApplication {
+			first := testkit.Must(v2.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: made}))(t).Rules[0].RuleArn // the default rule
+			testkit.Must(v2.AddTags(ctx, &awselbv2.AddTagsInput{ResourceArns: []string{*first}, Tags: []elbv2types.Tag{{Key: aws.String("default"), Value: aws.String("rule")}}}))(t)
 			testkit.Must(v2.CreateRule(ctx, &awselbv2.CreateRuleInput{
 				ListenerArn: made, Priority: aws.Int32(7), Conditions: []elbv2types.RuleCondition{{Field: aws.String("path-pattern"), Values: []string{"/old/*"}}},
 				Actions: []elbv2types.Action{{Type: elbv2types.ActionTypeEnumFixedResponse, FixedResponseConfig: &elbv2types.FixedResponseActionConfig{StatusCode: aws.String("410")}}},

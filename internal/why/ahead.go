@@ -169,7 +169,7 @@ func (x *Explainer) joins(e *api.NodeExplanation, m *machine.Instance) (s *node.
 // admitted returns fixes that make a cluster accept a role as a node role. It returns nil if the cluster already
 // does.
 func (x *Explainer) admitted(ctx context.Context, region string, s *node.Subject) []advice.Fix {
-	err := x.cfg.EKS.TryNode(ctx, s.PlaneID, s.Role)
+	err := x.cfg.EKS.TryNode(ctx, s.PlaneID, s.Role, entryType(s))
 	refused, ok := errors.AsType[*eks.Refusal](err)
 	if !ok {
 		return nil

@@ -309,10 +309,13 @@ var nodesModified = regexp.MustCompile(`node "([^"]*)" is not allowed to modify 
 // remap returns the fix that maps the role in aws-auth as a role of nodes.
 func (q *question) remap() []advice.Fix {
 	plane, err := q.x.planeOf(q.e)
-	if err != nil || q.x.cfg.EKS.TryNode(context.Background(), plane, q.e.Role) == nil {
+	if err != nil {
 		return nil
 	}
 	s := q.subject(plane)
+	if q.x.cfg.EKS.TryNode(context.Background(), plane, q.e.Role, entryType(s)) == nil {
+		return nil
+	}
 	return q.x.editAuth(context.Background(), s, entryType(s))
 }
 
@@ -320,7 +323,7 @@ func (q *question) remap() []advice.Fix {
 // returns nil if the entry has been corrected since, because the node then retries.
 func (x *Explainer) replaceEntry(region string, s *node.Subject) []advice.Fix {
 	typ := entryType(s)
-	if x.cfg.EKS.TryNode(context.Background(), s.PlaneID, s.Role) == nil {
+	if x.cfg.EKS.TryNode(context.Background(), s.PlaneID, s.Role, typ) == nil {
 		return nil
 	}
 	return advice.Try(func([]advice.Change) error {

@@ -103,7 +103,7 @@ type EKS interface {
 	// TryNodeEntry returns why an access entry would not make a role a node role, or whose access it would take away.
 	TryNodeEntry(ctx context.Context, planeID, roleARN, typ string, replace bool) error
 	// TryNode returns an *eks.Refusal if the cluster would not take a role's sessions on instances for nodes.
-	TryNode(ctx context.Context, planeID, roleARN string) error
+	TryNode(ctx context.Context, planeID, roleARN, typ string) error
 	// TryAddon returns why an add-on could not be installed.
 	TryAddon(ctx context.Context, cluster, name string) error
 }

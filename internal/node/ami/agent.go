@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -52,15 +51,6 @@ func agentArgument(arg string) (version string, ok bool) {
 		version = found[1]
 	}
 	return version, true
-}
-
-// olderAgent reports whether a version of the agent is older than another. https://rpm.org compares them like this, too.
-func olderAgent(a, b string) bool {
-	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(x, y string) int {
-		n, _ := strconv.Atoi(x) // versions are numbers
-		k, _ := strconv.Atoi(y)
-		return cmp.Compare(n, k)
-	}) < 0
 }
 
 // agentRelease is the release of the agent's packages from AWS's bucket.
@@ -115,14 +105,14 @@ func (t *transaction) agent(arg string, have packageSet, downgrade bool) (versio
 		return "", true, 1
 	case !installed:
 		return version, false, 0
-	case version == now, downgrade && olderAgent(now, version):
+	case version == now, downgrade && images.OlderVersion(now, version):
 		if t.old() {
 			t.say("Package %s already installed and latest version", agentPackage)
 		} else {
 			t.say("Package %s is already installed.", agentPackage)
 		}
 		return "", true, 0
-	case olderAgent(version, now) && t.old() && !downgrade:
+	case images.OlderVersion(version, now) && t.old() && !downgrade:
 		t.say("%s: does not update installed package.\nError: Nothing to do", arg)
 		return "", true, 1
 	}
@@ -145,7 +135,7 @@ func (m *Machine) upgradeAgent(c *shell.Call, arg string, old bool) int {
 	case installed && version == now && !old:
 		fmt.Fprintf(c.Stderr, "\tpackage %s is already installed\n", full(version))
 		return 1
-	case installed && olderAgent(version, now) && !old:
+	case installed && images.OlderVersion(version, now) && !old:
 		fmt.Fprintf(c.Stderr, "\tpackage %s (which is newer than %s) is already installed\n", full(now), full(version))
 		return 1
 	}

@@ -3,6 +3,7 @@ package autoscaling
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -69,6 +70,7 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 					ID: id, Group: name, Zone: aws.ToString(i.AvailabilityZone), Type: aws.ToString(i.InstanceType), Template: i.LaunchTemplate, Config: aws.ToString(i.LaunchConfigurationName),
 					State: i.LifecycleState, Unhealthy: aws.ToString(i.HealthStatus) == "Unhealthy", Protected: aws.ToBool(i.ProtectedFromScaleIn),
 				}
+				m.Weight, _ = strconv.Atoi(aws.ToString(i.WeightedCapacity)) // absent if it counts as 1
 				if n := slices.IndexFunc(rec.Subnets, func(sn subnet) bool { return sn.Zone == m.Zone }); n >= 0 {
 					m.Subnet, m.ZoneID = rec.Subnets[n].ID, rec.Subnets[n].ZoneID
 				}

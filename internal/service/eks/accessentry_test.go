@@ -198,7 +198,7 @@ func TestTryNodeEntry(t *testing.T) {
 	}
 	isNode := func(want string) {
 		t.Helper()
-		refused, _ := errors.AsType[*eks.Refusal](w.svc.TryNode(t.Context(), plane.ID, role))
+		refused, _ := errors.AsType[*eks.Refusal](w.svc.TryNode(t.Context(), plane.ID, role, "EC2_LINUX"))
 		if got := refused; got == nil && want != "" || got != nil && got.Cause() != want {
 			t.Errorf("TryNode: %v, want %s", got, want)
 		}

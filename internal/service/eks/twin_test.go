@@ -204,7 +204,7 @@ func TestTryNodeWithoutTheSourcesObjects(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.svc.TryNode(t.Context(), plane.ID, w.arn("role/path/dev")); (err != nil) != refused {
+		if err := w.svc.TryNode(t.Context(), plane.ID, w.arn("role/path/dev"), "EC2_LINUX"); (err != nil) != refused {
 			t.Errorf("objects read %t: %v", read, err)
 		}
 	}

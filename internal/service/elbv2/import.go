@@ -145,7 +145,7 @@ func complete(actions []elbv2types.Action) bool {
 }
 
 func (i *importer) listeners() error {
-	defaults := map[string]string{} // the IDs of default rules by listener
+	defaults := map[string]string{} // the ARNs of default rules by listener
 	err := eachAnswer(i.r, "DescribeRules", func(in *awselbv2.DescribeRulesInput, out *awselbv2.DescribeRulesOutput) error {
 		for _, rule := range out.Rules {
 			id, err := i.id("listener-rule", 5, rule.RuleArn)
@@ -156,7 +156,7 @@ func (i *importer) listeners() error {
 				continue
 			}
 			if aws.ToBool(rule.IsDefault) {
-				defaults[text(in.ListenerArn)] = part(id, 4)
+				defaults[text(in.ListenerArn)] = *rule.RuleArn
 				continue
 			}
 			if rule.Priority == nil || !complete(rule.Actions) {
@@ -193,8 +193,9 @@ func (i *importer) listeners() error {
 			if l.Port == nil || l.LoadBalancerArn == nil || !complete(l.DefaultActions) {
 				return fmt.Errorf("listener %s has no port, no load balancer or no complete default actions", id)
 			}
+			rule := defaults[*l.ListenerArn]
 			i.writes = append(i.writes, module.Put(listeners, i.sc.Key(id), listenerRecord{
-				Listener: l, Certificates: more[*l.ListenerArn], DefaultRule: defaults[*l.ListenerArn], Tags: i.tags[*l.ListenerArn],
+				Listener: l, Certificates: more[*l.ListenerArn], DefaultRule: part(idOf("listener-rule", rule), 4), DefaultRuleTags: i.tags[rule], Tags: i.tags[*l.ListenerArn],
 			}))
 		}
 		return nil

@@ -16,6 +16,7 @@ import (
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ssm/document"
 	"github.com/drydock-dev/drydock/internal/service/ssm/gather"
@@ -113,7 +114,7 @@ func (s *Service) updateAgent(ctx context.Context, _ scope, _ *commandRecord, m 
 	switch {
 	case version == now:
 		return text + agent + " " + now + " has already been installed, update skipped\n", nil
-	case newer(now, version) && inputs["allowDowngrade"] != "true":
+	case images.OlderVersion(version, now) && inputs["allowDowngrade"] != "true":
 		return text, fmt.Errorf("updating %s to an older version, please enable allow downgrade to proceed", agent)
 	}
 	unsupported := fmt.Errorf("%s version %s is unsupported", agent, version)

@@ -65,7 +65,9 @@ const latestAgent = "3.3.3050.0"
 
 // NeedsEC2Messages reports whether an agent is older than 3.3.40.0, the first version that does without ec2messages.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html
-func NeedsEC2Messages(version string) bool { return version != "" && newer("3.3.40.0", version) }
+func NeedsEC2Messages(version string) bool {
+	return version != "" && images.OlderVersion(version, "3.3.40.0")
+}
 
 // instances returns the running instances of an account and region, and removes all others from s.seen.
 func (s *Service) instances(sc scope) []machine.Instance {

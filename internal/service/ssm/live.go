@@ -10,14 +10,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ssm/datachannel"
 	"github.com/drydock-dev/drydock/internal/service/ssm/document"
@@ -176,25 +175,10 @@ func (l *live) end(text string) {
 func (l *live) muxed() bool {
 	select {
 	case <-l.shaken:
-		return newer(l.response.ClientVersion, muxedAfter)
+		return images.OlderVersion(muxedAfter, l.response.ClientVersion)
 	default:
 		return false
 	}
-}
-
-// newer reports whether a version, such as 1.2.707.0, is newer than another.
-func newer(version, than string) bool {
-	numbers := func(v string) (out []int) {
-		for part := range strings.SplitSeq(v, ".") {
-			n, err := strconv.Atoi(part)
-			if err != nil {
-				return out
-			}
-			out = append(out, n)
-		}
-		return out
-	}
-	return slices.Compare(numbers(version), numbers(than)) > 0
 }
 
 // receive handles what the client sends.

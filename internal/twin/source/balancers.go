@@ -141,9 +141,7 @@ func (r *reader) readListeners(ctx context.Context, balancer string) ([]string, 
 			}
 			for _, page := range rules {
 				for _, rule := range page.Rules {
-					if !aws.ToBool(rule.IsDefault) {
-						out = append(out, aws.ToString(rule.RuleArn))
-					}
+					out = append(out, aws.ToString(rule.RuleArn))
 				}
 			}
 		}

@@ -114,8 +114,9 @@ func (s *Service) TryNodeEntry(ctx context.Context, planeID, roleARN, typ string
 	return nil
 }
 
-// TryNode returns a *Refusal if the cluster of a control plane would not accept instances with a role as nodes.
-func (s *Service) TryNode(ctx context.Context, planeID, roleARN string) error {
+// TryNode returns a *Refusal if the cluster of a control plane would not accept machines with a role as nodes. typ is the type of
+// access entry for such machines, such as EC2_LINUX.
+func (s *Service) TryNode(ctx context.Context, planeID, roleARN, typ string) error {
 	cluster, rec, err := s.ClusterByPlane(planeID)
 	if err != nil {
 		return err
@@ -137,7 +138,11 @@ func (s *Service) TryNode(ctx context.Context, planeID, roleARN string) error {
 		Type: awsapi.AssumedRole, Account: a.Account, RoleARN: roleARN, UserID: id.ID + ":session",
 		ARN: arn.New("sts", "", a.Account, "assumed-role/"+roleARN[strings.LastIndexByte(roleARN, '/')+1:]+"/session"),
 	})
-	if err != nil || IsNode(to) && strings.Contains(to.Username, "{{EC2PrivateDNSName}}") { // what instances call their nodes
+	own := "{{EC2PrivateDNSName}}" // what instances call their nodes
+	if typ == TypeFargateLinux {
+		own = "{{SessionName}}"
+	}
+	if err != nil || IsNode(to) && strings.Contains(to.Username, own) {
 		return err
 	}
 	if rec.UsesAPI() {
