@@ -226,4 +226,17 @@ func TestTryNodeEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	isNode("")
+	if err := w.svc.TryNode(t.Context(), plane.ID, role, "FARGATE_LINUX"); err == nil {
+		t.Error("an entry of instances is taken for one of Fargate")
+	}
+	if _, err := w.client.DeleteAccessEntry(t.Context(), &awseks.DeleteAccessEntryInput{ClusterName: dev, PrincipalArn: &role}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: &role, Type: aws.String("FARGATE_LINUX")}); err != nil {
+		t.Fatal(err)
+	}
+	isNode(eks.CauseNotNodeEntry)
+	if err := w.svc.TryNode(t.Context(), plane.ID, role, "FARGATE_LINUX"); err != nil {
+		t.Errorf("Fargate's entry: %v", err)
+	}
 }

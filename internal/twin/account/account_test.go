@@ -1,0 +1,97 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+const id = "111122223333"
+
+// things are the records of a service.
+var things = store.NewCollection[string]("twin", "thing")
+
+// loader returns a Loader whose one service imports a number of records.
+func loader(t *testing.T, st *store.Store, records int) *Loader {
+	l := &Loader{Store: st, InUse: func(string) bool { return false }, Now: time.Now, Dir: t.TempDir()}
+	l.Reset = func(ctx context.Context, account string) error {
+		return errors.Join(st.Reset(ctx, account), l.Forget(account))
+	}
+	l.Modules = func() []module.Module {
+		return []module.Module{{Import: func(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
+			var out []module.Write
+			for i := range records {
+				out = append(out, module.Put(things, store.Key{Account: r.Source.Account, ID: fmt.Sprint(i)}, "x"))
+			}
+			return out, nil, nil
+		}}}
+	}
+	return l
+}
+
+// A daemon that ends in the middle of a load, as by kill -9, leaves an account that is marked as loading. The next one empties it.
+// Whole twins stay.
+func TestCleanAfterKill(t *testing.T) {
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	objects := recording.Answer{Service: recording.Kubernetes, Operation: "List", Input: []byte(`{"Cluster":"c","Version":"v1","Resource":"pods"}`), Pages: []json.RawMessage{json.RawMessage(`{"kind":"PodList","items":[]}`)}}
+	rec := func(account string) *recording.Recording {
+		return &recording.Recording{Source: recording.Source{Account: account, Region: "us-east-1"}, Answers: []recording.Answer{objects}}
+	}
+	whole := loader(t, st, 3)
+	if _, err := whole.Load(t.Context(), rec("444455556666"), false); err != nil {
+		t.Fatal(err)
+	}
+
+	// The process ends after the first transactions: nothing of it runs any more, so it empties nothing.
+	l := loader(t, st, 5*writesPerTransaction)
+	inner := l.Modules()[0].Import
+	l.Modules = func() []module.Module {
+		return []module.Module{{Import: func(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
+			w, g, err := inner(r)
+			w[3*writesPerTransaction] = module.Write{Put: func(*store.Tx) error { return errors.New("killed") }}
+			return w, g, err
+		}}}
+	}
+	resets := 0
+	l.Reset = func(context.Context, string) error {
+		if resets++; resets > 1 {
+			return errors.New("killed")
+		}
+		return nil
+	}
+	if _, err := l.Load(t.Context(), rec(id), false); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("got %v", err)
+	}
+	all := func(account string) int { return len(things.All(st, store.Scope{Account: account})) }
+	if tw, ok := Of(st, id); !ok || !tw.Loading || all(id) == 0 {
+		t.Fatalf("the load was not interrupted: %+v, %d records", tw, all(id))
+	}
+
+	next := loader(t, st, 0)
+	next.Dir = l.Dir
+	if err := next.Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := Of(st, id); ok || all(id) > 0 || len(Gaps(st, id)) > 0 {
+		t.Errorf("%d records are left", all(id))
+	}
+	if left, err := os.ReadDir(l.Dir); err != nil || len(left) > 0 {
+		t.Errorf("files are left: %v, %v", left, err)
+	}
+	if tw, ok := Of(st, "444455556666"); !ok || tw.Loading || all("444455556666") != 3 {
+		t.Error("a whole twin was emptied")
+	}
+}
