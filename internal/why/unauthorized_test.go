@@ -33,7 +33,9 @@ func (c closed) MapRoles(_ context.Context, _, role, _ string) (mapRoles string,
 
 func (c closed) TryNodeEntry(context.Context, string, string, string, bool) error { return nil }
 
-func (c closed) TryNode(context.Context, string, string, string) error { return errors.New("not a node") }
+func (c closed) TryNode(context.Context, string, string, string) error {
+	return errors.New("not a node")
+}
 
 func (c closed) Authenticate(_ context.Context, planeID, _ string) (authnv1.UserInfo, error) {
 	if c.opens {
