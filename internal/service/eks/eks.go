@@ -121,6 +121,7 @@ type (
 	Authority     = plane.Authority
 	Rehearsal     = cluster.Rehearsal
 	Finding       = cluster.Finding
+	RehearsedStep = cluster.Step
 	LogLine       = plane.LogLine
 	ApplyOptions  = plane.ApplyOptions
 )

@@ -299,12 +299,25 @@ func (p *fakePlanes) SetIdentityProvider(_ context.Context, id string, idp *ekst
 	return nil
 }
 
-// Copy shares the objects of the original.
-func (p *fakePlanes) Copy(_ context.Context, id string) (string, error) {
+// Copy copies what a rehearsal changes, and nothing else.
+func (p *fakePlanes) Copy(ctx context.Context, id string) (string, error) {
+	from := p.clientset(id)
+	nodes, nodesErr := from.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	pods, podsErr := from.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	budgets, budgetsErr := from.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
+	if err := errors.Join(nodesErr, podsErr, budgetsErr); err != nil {
+		return "", err
+	}
+	copied := "COPY" + id[4:]
+	cs := p.newClientset(copied)
+	for _, list := range []runtime.Object{nodes, pods, budgets} {
+		if err := cs.Tracker().Add(list); err != nil {
+			return "", err
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	copied := "COPY" + id[4:]
-	p.byID[copied], p.versions[copied] = p.byID[id], p.versions[id]
+	p.byID[copied], p.versions[copied] = cs, p.versions[id]
 	return copied, nil
 }
 

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -122,5 +125,59 @@ func TestRehearsal(t *testing.T) {
 	must(err)
 	if !slices.ContainsFunc(out.Findings, func(f eks.Finding) bool { return f.Check == "upgrade" && f.Text == "the upgrade failed: no luck" }) {
 		t.Errorf("findings %s", asJSON(out.Findings))
+	}
+}
+
+// The nodes of a group are replaced on the copy, and only there.
+func TestRehearsalReplacesNodes(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.35")
+	group := w.nodegroup("dev", "ng", 2)
+	own := w.nodegroupInput("dev", "own", 0)
+	w.template("custom", &ec2types.ResponseLaunchTemplateData{ImageId: aws.String("ami-custom")})
+	own.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{Name: aws.String("custom")}
+	testkit.Must(w.client.CreateNodegroup(t.Context(), own))(t)
+	w.waitNodegroup("dev", "own", ekstypes.NodegroupStatusActive)
+	nodes := w.nodes()
+	for i := range nodes {
+		nodes[i].Status.NodeInfo.KubeletVersion = "v1.35.1-eks-1234567"
+		testkit.Must(w.kubernetes().CoreV1().Nodes().UpdateStatus(t.Context(), &nodes[i], metav1.UpdateOptions{}))(t)
+	}
+	owner := []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: aws.Bool(true)}}
+	daemon := []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: aws.Bool(true)}}
+	for name, by := range map[string][]metav1.OwnerReference{"web-1": owner, "agent-1": daemon, "bare": nil} {
+		testkit.Must(w.kubernetes().CoreV1().Pods("shop").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", OwnerReferences: by}, Spec: corev1.PodSpec{NodeName: nodes[0].Name}}, metav1.CreateOptions{}))(t)
+	}
+	var out eks.Rehearsal
+	w.eventually(func() (err error) { // until the nodes' kubelets are known
+		if out, err = w.rehearse(); err == nil && len(out.Findings) > 0 && out.Findings[0].Severity == "error" {
+			err = errors.New(out.Findings[0].Text)
+		}
+		return err
+	})
+	want := []eks.RehearsedStep{
+		{Kind: "node-group", Name: "ng", From: *group.ReleaseVersion, To: out.Steps[0].To, Text: "2 nodes replaced, 2 pods moved"},
+		{Kind: "node-group", Name: "own", From: out.Steps[1].From, Text: "stays"},
+	}
+	if diff := cmp.Diff(want, out.Steps); diff != "" || !strings.HasPrefix(out.Steps[0].To, "1.36.") {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	var got []string
+	for _, f := range out.Findings {
+		got = append(got, f.Severity+" "+f.Check+" "+f.Subject+": "+f.Text)
+	}
+	if diff := cmp.Diff([]string{
+		"warning bare-pod ng: no controller makes pod shop/bare again once its node is replaced",
+		"warning node-group own: its AMI is your own: make a version of its launch template with an AMI for Kubernetes 1.36",
+	}, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	for _, n := range w.nodes() {
+		if n.Spec.Unschedulable || strings.HasPrefix(n.Name, "next.") {
+			t.Errorf("the cluster has changed: %s, unschedulable: %t", n.Name, n.Spec.Unschedulable)
+		}
+	}
+	if left := testkit.Must(w.kubernetes().CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{}))(t).Items; len(left) != 3 {
+		t.Errorf("%d pods are left in the cluster", len(left))
 	}
 }

@@ -217,6 +217,10 @@ func (k *kubernetesReads) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := k.next.RoundTrip(req)
+	if err == nil && resp.StatusCode/100 == 3 { // whoever it leads to would get the token
+		_ = resp.Body.Close()
+		return nil, errors.New("the API server redirects requests to " + resp.Header.Get("Location"))
+	}
 	if err == nil {
 		resp.Body = &boundedBody{resp.Body, recording.MaxPageBytes}
 	}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -399,6 +400,72 @@ func TestKubernetes(t *testing.T) {
 				t.Errorf("sent %s", m)
 			}
 		}
+	}
+}
+
+// Whatever an API server answers, reading it ends. Nobody but the server gets the token.
+func TestHostileAPIServers(t *testing.T) {
+	n := 0
+	var elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	for _, tt := range []struct {
+		name, want string // of the error, or of a gap
+		pods       http.HandlerFunc
+	}{
+		{"a token that repeats", "kubernetes:List: the source repeats a page token", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"kind":"PodList","metadata":{"continue":"again"},"items":[]}`)
+		}},
+		{"endless pages", "kubernetes:List: the source's answers are too large", func(w http.ResponseWriter, _ *http.Request) {
+			n++ // pages are asked one after the other
+			fmt.Fprintf(w, `{"kind":"PodList","metadata":{"continue":"%d"},"items":[]}`, n)
+		}},
+		{"a response without an end", "too large", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"kind":"PodList","items":[`)
+			item := strings.Repeat(`{"metadata":{"name":"a"}},`, 40_000)
+			for {
+				if _, err := io.WriteString(w, item); err != nil {
+					return
+				}
+			}
+		}},
+		{"values of another type", "kubernetes:List", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"kind":"PodList","items":{"a":1}}`) }},
+		{"a redirection", "the API server redirects requests", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				switch r.URL.Path {
+				case "/api":
+					io.WriteString(w, `{"kind":"APIVersions","versions":["v1"]}`)
+				case "/apis":
+					io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+				case "/api/v1":
+					io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list"]}]}`)
+				default:
+					tt.pods(w, r)
+				}
+			}))
+			defer k.Close()
+			ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: k.Certificate().Raw}))
+			_, cfg := fake(t, map[string]http.HandlerFunc{
+				"/clusters": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":["prod"]}`) },
+				"/clusters/prod": func(w http.ResponseWriter, _ *http.Request) {
+					fmt.Fprintf(w, `{"cluster":{"name":"prod","endpoint":%q,"certificateAuthority":{"data":%q},"accessConfig":{"authenticationMode":"CONFIG_MAP"}}}`, k.URL, ca)
+				},
+			})
+			r, err := Read(t.Context(), cfg, fast)
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = fmt.Sprint(r.Gaps())
+			}
+			if !strings.Contains(said, tt.want) {
+				t.Errorf("got %s, want %q", said, tt.want)
+			}
+		})
+	}
+	if elsewhere.Load() > 0 {
+		t.Error("a redirection was followed, with the token")
 	}
 }
 
