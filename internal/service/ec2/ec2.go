@@ -199,7 +199,7 @@ func (s *Service) Run(ctx context.Context) error { return s.RunOn(ctx, nil) }
 // RunOn is Run with machines that boot the instances.
 func (s *Service) RunOn(ctx context.Context, machines Machines) error {
 	all := slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.transitService.Reconcilers(), s.vpnService.Reconcilers(), s.endpointService.Reconcilers(),
-		s.instanceService.Reconcilers(machines, s.held), s.fleetService.Reconcilers())
+		s.instanceService.Reconcilers(machines, s.held), s.storageService.Reconcilers(), s.fleetService.Reconcilers())
 	for i := range all {
 		all[i].Log, all[i].Clock = s.Log, s.Clock
 	}

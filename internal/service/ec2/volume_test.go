@@ -1,12 +1,16 @@
 package ec2_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func (w *world) volume(t testing.TB, id string) ec2types.Volume {
@@ -226,11 +230,50 @@ func TestDataOfVolumes(t *testing.T) {
 	}
 	for _, id := range []string{first, second} {
 		must(w.DeleteVolume(ctx, &awsec2.DeleteVolumeInput{VolumeId: &id}))(t)
-		if got := w.disks.get(id); got != "" {
-			t.Errorf("a deleted volume has %q", got)
+	}
+	w.forgotten(t, first, second, early)
+}
+
+// forgotten waits until nothing has data under these IDs.
+func (w *world) forgotten(t *testing.T, ids ...string) {
+	t.Helper()
+	testkit.Eventually(t, 10*time.Second, func() error {
+		for _, id := range ids {
+			if got := w.disks.get(id); got != "" {
+				return fmt.Errorf("%s, which is deleted, has %q", id, got)
+			}
 		}
+		return nil
+	})
+}
+
+// Data ends with its volume, whatever ends that.
+func TestDataOfVolumesThatEnd(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	attached := func(keep bool, device string) ec2types.BlockDeviceMapping {
+		return ec2types.BlockDeviceMapping{DeviceName: &device, Ebs: &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(1), DeleteOnTermination: aws.Bool(!keep)}}
 	}
-	if got := w.disks.get(early); got != "" {
-		t.Errorf("a deleted snapshot has %q", got)
+	i := w.launch(t, 1, func(in *awsec2.RunInstancesInput) {
+		in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{attached(false, "/dev/sdf"), attached(true, "/dev/sdg")}
+	})[0]
+	volumes := map[string]string{}
+	for _, d := range i.BlockDeviceMappings {
+		volumes[*d.DeviceName] = *d.Ebs.VolumeId
+		w.disks.put(*d.Ebs.VolumeId, "data")
 	}
+	ends, stays := volumes["/dev/sdf"], volumes["/dev/sdg"]
+	must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{*i.InstanceId}}))(t)
+	w.forgotten(t, ends)
+	if got := w.disks.get(stays); got != "data" {
+		t.Errorf("a volume that outlives its instance has %q", got)
+	}
+	snapshot := *must(w.CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: &stays}))(t).SnapshotId
+	if got := w.disks.get(snapshot); got != "data" {
+		t.Errorf("its snapshot has %q", got)
+	}
+	if err := w.server.Store.Reset(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.forgotten(t, stays, snapshot)
 }

@@ -249,9 +249,8 @@ func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*aw
 func (s *Service) DeregisterImage(ctx context.Context, in *awsec2.DeregisterImageInput) (*awsec2.DeregisterImageOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	out := &awsec2.DeregisterImageOutput{Return: aws.Bool(true)}
-	var gone []storage.Snapshot
 	_, err := resource.Delete(ctx, s.Core, Images, in.DryRun, in.ImageId, func(tx *store.Tx, img *Image) error {
-		gone, out.DeleteSnapshotResults = nil, nil
+		out.DeleteSnapshotResults = nil
 		if err := uses(tx, sc, img, false); err != nil || !aws.ToBool(in.DeleteAssociatedSnapshots) {
 			return err
 		}
@@ -267,7 +266,6 @@ func (s *Service) DeregisterImage(ctx context.Context, in *awsec2.DeregisterImag
 				code = ec2types.SnapshotReturnCodesWarnSkipped
 			} else {
 				storage.Snapshots.Delete(tx, sc.Key(v.ID))
-				gone = append(gone, v)
 			}
 			out.DeleteSnapshotResults = append(out.DeleteSnapshotResults, ec2types.DeleteSnapshotReturnCode{SnapshotId: aws.String(v.ID), ReturnCode: code})
 		}
@@ -276,6 +274,5 @@ func (s *Service) DeregisterImage(ctx context.Context, in *awsec2.DeregisterImag
 	if err != nil {
 		return nil, err
 	}
-	s.storage.Forget(gone...)
 	return out, nil
 }

@@ -2,7 +2,14 @@
 // the files that its instance has written. Other volumes have data if they were attached to an instance that runs containers.
 package storage
 
-import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
+import (
+	"context"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
 
 // Service handles the operations on volumes and snapshots.
 type Service struct {
@@ -12,3 +19,25 @@ type Service struct {
 
 // New returns the service on top of core. If disks is nil, snapshots hold no data.
 func New(core *resource.Core, disks Disks) *Service { return &Service{Core: core, disks: disks} }
+
+// Reconcilers remove the data of volumes and snapshots after their records: an operation, the end of an instance or a reset has
+// deleted these.
+func (s *Service) Reconcilers() []reconcile.Config {
+	if s.disks == nil {
+		return nil
+	}
+	return []reconcile.Config{
+		{Name: "ec2/volume-data", Watcher: Volumes.Watch(s.Store, store.Scope{}), Reconcile: removeData(s, Volumes), Workers: 1},
+		{Name: "ec2/snapshot-data", Watcher: Snapshots.Watch(s.Store, store.Scope{}), Reconcile: removeData(s, Snapshots), Workers: 1},
+	}
+}
+
+func removeData[T any](s *Service, of resource.Kind[T]) func(context.Context, store.Key) (time.Duration, error) {
+	return func(_ context.Context, k store.Key) (time.Duration, error) {
+		_, err := of.Get(s.Store, k)
+		if resource.NotFound(err) {
+			return 0, s.disks.Remove(k.ID)
+		}
+		return 0, err
+	}
+}

@@ -141,7 +141,9 @@ func (s *Service) SaveSnapshots(ctx context.Context, dryRun *bool, made []Snapsh
 		})
 	}
 	if err != nil {
-		s.Forget(made...)
+		for _, v := range made {
+			s.forget(v.ID)
+		}
 	}
 	return err
 }
@@ -160,20 +162,13 @@ func (s *Service) copyData(made []Snapshot, data []Data) error {
 	return nil
 }
 
-// Forget removes the data of deleted snapshots.
-func (s *Service) Forget(gone ...Snapshot) {
-	for _, v := range gone {
-		s.forget(v.ID)
-	}
-}
-
-// forget removes the data of a deleted volume or snapshot.
+// forget removes the data of a volume or snapshot that was not created.
 func (s *Service) forget(id string) {
 	if s.disks == nil {
 		return
 	}
 	if err := s.disks.Remove(id); err != nil {
-		s.Log.Error("the data of a deleted volume or snapshot could not be removed; the next start removes it", "id", id, "err", err)
+		s.Log.Error("the data of a volume or snapshot that was not created could not be removed; the next start removes it", "id", id, "err", err)
 	}
 }
 
@@ -301,17 +296,13 @@ func (s *Service) Copied(sc resource.Scope, source Snapshot, encrypted bool, key
 
 // DeleteSnapshot deletes a snapshot, unless an image uses it.
 func (s *Service) DeleteSnapshot(ctx context.Context, in *awsec2.DeleteSnapshotInput) (*awsec2.DeleteSnapshotOutput, error) {
-	gone, err := resource.Delete(ctx, s.Core, Snapshots, in.DryRun, in.SnapshotId, func(_ *store.Tx, v *Snapshot) error {
+	_, err := resource.Delete(ctx, s.Core, Snapshots, in.DryRun, in.SnapshotId, func(_ *store.Tx, v *Snapshot) error {
 		if len(v.Images) > 0 {
 			return ec2err.New("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s", v.ID, strings.Join(v.Images, ", "))
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.Forget(gone)
-	return &awsec2.DeleteSnapshotOutput{}, nil
+	return &awsec2.DeleteSnapshotOutput{}, err
 }
 
 // snapshotFields are the filters of DescribeSnapshots.

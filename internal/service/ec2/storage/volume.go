@@ -156,15 +156,12 @@ func (s *Service) restore(sc resource.Scope, dryRun *bool, snapshot, volume stri
 
 // DeleteVolume deletes a volume that is not attached.
 func (s *Service) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error) {
-	gone, err := resource.Delete(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
+	_, err := resource.Delete(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
 		if v.Attachment.InstanceID != "" {
 			return ec2err.VolumeAttached(v.ID, v.Attachment.InstanceID)
 		}
 		return nil
 	})
-	if err == nil {
-		s.forget(gone.ID)
-	}
 	return &awsec2.DeleteVolumeOutput{}, err
 }
 
