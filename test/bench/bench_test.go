@@ -106,24 +106,26 @@ func TestBenchDaemonReady(t *testing.T) {
 
 // roles makes the roles of clusters and nodes and returns their ARNs.
 func (d *drydock) roles(ctx context.Context) (cluster, nodes string) {
+	return d.role(ctx, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy"),
+		d.role(ctx, "node", "ec2.amazonaws.com", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
+}
+
+// role creates a role of a service with managed policies, and returns its ARN.
+func (d *drydock) role(ctx context.Context, name, service string, policies ...string) string {
 	c := awsiam.NewFromConfig(d.config())
-	make := func(name, service string, policies ...string) string {
-		out, err := c.CreateRole(ctx, &awsiam.CreateRoleInput{
-			RoleName:                 &name,
-			AssumeRolePolicyDocument: aws.String(fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":%q},"Action":"sts:AssumeRole"}]}`, service)),
-		})
-		if err != nil {
+	out, err := c.CreateRole(ctx, &awsiam.CreateRoleInput{
+		RoleName:                 &name,
+		AssumeRolePolicyDocument: aws.String(fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":%q},"Action":["sts:AssumeRole","sts:TagSession"]}]}`, service)),
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, p := range policies {
+		if _, err := c.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: &name, PolicyArn: aws.String("arn:aws:iam::aws:policy/" + p)}); err != nil {
 			d.t.Fatal(err)
 		}
-		for _, p := range policies {
-			if _, err := c.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: &name, PolicyArn: aws.String("arn:aws:iam::aws:policy/" + p)}); err != nil {
-				d.t.Fatal(err)
-			}
-		}
-		return *out.Role.Arn
 	}
-	return make("cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy"),
-		make("node", "ec2.amazonaws.com", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
+	return *out.Role.Arn
 }
 
 func (d *drydock) subnets(ctx context.Context) []string {

@@ -77,6 +77,8 @@ func TestBenchContainers(t *testing.T) {
 	}
 	t.Logf("kubectl run with a present image until kubectl wait says Ready, two commands: median %v of %d", median(took), len(took))
 
+	claims(ctx, t, d, kubectl)
+
 	nodes := strings.Fields(kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
 	for i, name := range []string{"server", "client"} {
 		kubectl("run", name, "--image", flowImage, "--overrides", fmt.Sprintf(`{"spec":{"nodeName":%q}}`, nodes[i]))
@@ -110,6 +112,54 @@ func TestBenchContainers(t *testing.T) {
 	settle(descendants(d.PID), time.Minute)
 	t.Logf("10 nodes with 100 pods: %d MB of all processes of Drydock, each page counted once", sum(memoryOf(append(descendants(d.PID), d.PID), "Pss:")))
 	d.timeDown(t)
+}
+
+// claims measures the time from a claim of an EBS volume until a pod has mounted it.
+func claims(ctx context.Context, t *testing.T, d *drydock, kubectl func(args ...string) string) {
+	t.Helper()
+	c := awseks.NewFromConfig(d.config())
+	role := d.role(ctx, "ebs", "pods.eks.amazonaws.com", "service-role/AmazonEBSCSIDriverPolicy")
+	for _, in := range []awseks.CreateAddonInput{
+		{AddonName: aws.String("eks-pod-identity-agent")},
+		{AddonName: aws.String("aws-ebs-csi-driver"), PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{{RoleArn: &role, ServiceAccount: aws.String("ebs-csi-controller-sa")}}},
+	} {
+		in.ClusterName = aws.String("c")
+		if _, err := c.CreateAddon(ctx, &in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubectl("-n", "kube-system", "rollout", "status", "deployment/ebs-csi-controller", "--timeout=2m")
+	kubectl("-n", "kube-system", "rollout", "status", "daemonset/ebs-csi-node", "--timeout=2m")
+	manifest := filepath.Join(t.TempDir(), "claim.yaml")
+	var took []time.Duration
+	for i := range 7 {
+		if err := os.WriteFile(manifest, fmt.Appendf(nil, `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: ebs}
+provisioner: ebs.csi.aws.com
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: claim-%[1]d}
+spec: {accessModes: [ReadWriteOnce], storageClassName: ebs, resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: claim-%[1]d}
+spec:
+  containers: [{name: flow, image: %[2]q, volumeMounts: [{name: data, mountPath: /data}]}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: claim-%[1]d}}]
+`, i, flowImage), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		kubectl("apply", "-f", manifest)
+		kubectl("wait", "--for=condition=Ready", fmt.Sprint("pod/claim-", i), "--timeout=1m")
+		took = append(took, time.Since(begun))
+	}
+	t.Logf("kubectl apply of a claim and its pod until kubectl wait says Ready, two commands: median %v of %v", median(took), took)
 }
 
 // TestBenchMachines starts 50 machines that run containers at once.
