@@ -88,7 +88,7 @@ func (d *daemon) postRehearseUpgrade(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), api.StatusUnknown)
 		return
 	}
-	out, err := d.eks.Rehearse(ctx, cluster)
+	out, err := d.eks.Rehearse(ctx, cluster, d.why.UnknownMoves(account, cluster))
 	if err == nil {
 		out.Unknown = append(out.Unknown, d.why.UnknownOfUpgrade(account, cluster)...)
 		httpapi.Answer(w, out)

@@ -547,6 +547,17 @@ func (x *Explainer) unknownProfile(d *api.Diagnosis, role string) []string {
 	})...)
 }
 
+// What the rehearsal of an upgrade looks at: controllers create evicted pods again, the placing kinds decide whether a pod can be
+// created and scheduled, and the others are only looked at.
+var (
+	controllers = []string{"deployments", "replicasets", "statefulsets", "replicationcontrollers", "jobs", "daemonsets"}
+	placing     = []string{
+		"nodes", "pods", "namespaces", "serviceaccounts", "limitranges", "resourcequotas", "priorityclasses", "runtimeclasses", "poddisruptionbudgets",
+		"persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "csidrivers", "resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses",
+	}
+	upgraded = []string{"services", "configmaps", "clusterroles", "clusterrolebindings", "roles", "rolebindings", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "customresourcedefinitions"}
+)
+
 // UnknownOfUpgrade returns what the source of a twin did not tell and the rehearsal of a cluster's upgrade looks at.
 func (x *Explainer) UnknownOfUpgrade(account, cluster string) []string {
 	return x.unknown(account, func(g recording.Gap) bool {
@@ -557,6 +568,16 @@ func (x *Explainer) UnknownOfUpgrade(account, cluster string) []string {
 			return slices.Contains([]string{"ListNodegroups", "DescribeNodegroup", "ListAddons", "DescribeAddon"}, g.Operation)
 		}
 		kind, _, _ := strings.Cut(g.Resource, ".")
-		return kind == "" || slices.Contains([]string{"nodes", "pods", "daemonsets", "services", "poddisruptionbudgets", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "customresourcedefinitions"}, kind)
+		return kind == "" || slices.Contains(slices.Concat(controllers, placing, upgraded), kind)
 	})
+}
+
+// UnknownMoves returns why it is unknown where pods of a twin's cluster go that are evicted, or "" if it is known.
+func (x *Explainer) UnknownMoves(account, cluster string) string {
+	reasons := x.unknown(account, func(g recording.Gap) bool {
+		kind, _, _ := strings.Cut(g.Resource, ".")
+		return g.Service == recording.Kubernetes && g.Cluster == cluster && g.Code != recording.Redacted &&
+			(kind == "" || slices.Contains(controllers, kind) || g.Subject == "" && slices.Contains(placing, kind))
+	})
+	return strings.Join(reasons[:min(1, len(reasons))], "")
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drydock-dev/drydock/internal/api"
@@ -171,6 +173,60 @@ func TestUnknownIsNotAbsent(t *testing.T) {
 	}
 	if err := x.Known(t.Context(), account, "us-east-1", "c"); err == nil || !strings.Contains(err.Error(), "did not allow eks:DescribeCluster") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Subnets of a cluster that are not there were perhaps not read.
+func TestDiagnoseMissingSubnets(t *testing.T) {
+	denied := recording.Gap{Service: "ec2", Operation: "DescribeSubnets", Code: "UnauthorizedOperation"}
+	for _, tt := range []struct {
+		name string
+		gaps []recording.Gap
+		twin bool
+		harm string
+		text string
+	}{
+		{"not allowed", []recording.Gap{denied}, true, api.HarmUnknown, "the source did not allow ec2:DescribeSubnets"},
+		{"another account's", nil, true, api.HarmUnknown, "was not read"},
+		{"deleted", nil, false, api.HarmError, "does not exist"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := New(Config{Gaps: func(string) []recording.Gap { return tt.gaps }, IsTwin: func(string) bool { return tt.twin }})
+			var d api.Diagnosis
+			x.diagnoseMissing(&d, map[string][]string{"subnet-1": {"the cluster"}, "subnet-2": {"node group ng"}}, []ec2types.Subnet{{SubnetId: aws.String("subnet-1")}})
+			if len(d.Findings) != 1 || d.Findings[0].Subject != "subnet-2" || d.Findings[0].Harm != tt.harm || !strings.Contains(d.Findings[0].Text, tt.text) {
+				t.Errorf("found %+v", d.Findings)
+			}
+		})
+	}
+}
+
+// Where evicted pods go is unknown without their controllers, and without the objects that decide about placing.
+func TestUnknownMoves(t *testing.T) {
+	list := func(resource, subject, code string) recording.Gap {
+		return recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: resource, Subject: subject, Code: code, Message: "no"}
+	}
+	for _, tt := range []struct {
+		gap            recording.Gap
+		moves, upgrade bool
+	}{
+		{list("", "", recording.Unreachable), true, true},
+		{list("deployments.apps", "", "AccessDenied"), true, true},
+		{list("deployments.apps", "shop/web", recording.NotModelled), true, true},
+		{list("storageclasses.storage.k8s.io", "", "AccessDenied"), true, true},
+		{list("persistentvolumeclaims", "shop/data", recording.NotModelled), false, true},
+		{list("configmaps", "", "AccessDenied"), false, true},
+		{list("secrets", "", "AccessDenied"), false, false},
+		{list("deployments.apps", "", recording.Redacted), false, false},
+		{recording.Gap{Service: "eks", Operation: "ListAddons", Cluster: "c", Code: "AccessDeniedException"}, false, true},
+	} {
+		x := New(Config{Gaps: func(string) []recording.Gap { return []recording.Gap{tt.gap} }})
+		if got := x.UnknownMoves("111122223333", "c"); (got != "") != tt.moves {
+			t.Errorf("%+v: moves are unknown: %q", tt.gap, got)
+		}
+		if got := x.UnknownOfUpgrade("111122223333", "c"); (len(got) > 0) != tt.upgrade {
+			t.Errorf("%+v: unknown %q", tt.gap, got)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 )
 
 func (w *world) rehearse() (eks.Rehearsal, error) {
-	return w.svc.Rehearse(awsapi.WithCall(w.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+	return w.svc.Rehearse(awsapi.WithCall(w.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev", w.unknownMoves)
 }
 
 // certificateUntil returns a certificate that expires at a given time.
@@ -171,6 +171,10 @@ func TestRehearsalReplacesNodes(t *testing.T) {
 		"warning node-group own: its AMI is your own: make a version of its launch template with an AMI for Kubernetes 1.36",
 	}, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	w.unknownMoves = "the source did not allow listing deployments"
+	if out, err := w.rehearse(); err != nil || out.Steps[0].To != "" || out.Steps[0].Text != "unknown: the source did not allow listing deployments" {
+		t.Errorf("steps %+v, %v", out.Steps, err)
 	}
 	for _, n := range w.nodes() {
 		if n.Spec.Unschedulable || strings.HasPrefix(n.Name, "next.") {

@@ -53,9 +53,11 @@ type world struct {
 	asg       *awsautoscaling.Client
 	timing    clock.Timing
 	// fake is the services' clock, or nil for the real one. It advances while a test waits.
-	fake   *clocktesting.FakeClock
-	pace   time.Duration // how far it advances whenever a test checks
-	quotas eks.Quotas
+	// unknownMoves is what rehearsals do not know.
+	unknownMoves string
+	fake         *clocktesting.FakeClock
+	pace         time.Duration // how far it advances whenever a test checks
+	quotas       eks.Quotas
 	// serviceRoles are the names of the service-linked roles that were asked for.
 	serviceRoles []string
 	// principals returns the signer for an access key. Set it before a login.

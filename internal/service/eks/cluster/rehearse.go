@@ -73,8 +73,9 @@ func (r *Rehearsal) found(check, severity, subject, fix, text string, args ...an
 }
 
 // Rehearse upgrades a copy of a cluster to the next Kubernetes version and reports what would break. The cluster
-// itself does not change.
-func (s *Service) Rehearse(ctx context.Context, name string) (Rehearsal, error) {
+// itself does not change. If unknown is not empty, it says why nobody knows where evicted pods would go, and no nodes
+// are replaced.
+func (s *Service) Rehearse(ctx context.Context, name, unknown string) (Rehearsal, error) {
 	key, rec, err := s.ActiveCluster(ctx, &name)
 	if err != nil {
 		return Rehearsal{}, err
@@ -109,7 +110,7 @@ func (s *Service) Rehearse(ctx context.Context, name string) (Rehearsal, error) 
 	if err != nil {
 		return out, err
 	}
-	err = s.rehearseOn(ctx, key, rec, copied, &out)
+	err = s.rehearseOn(ctx, key, rec, copied, unknown, &out)
 	s.Sessions.Drop(copied)
 	if released := s.ControlPlanes.Release(context.WithoutCancel(ctx), copied); err == nil {
 		err = released
@@ -151,7 +152,7 @@ func (r *Rehearsal) readInsights(ev *evidence) {
 }
 
 // rehearseOn upgrades the copy: its control plane, then the add-ons, then the node groups.
-func (s *Service) rehearseOn(ctx context.Context, key store.Key, rec record.Cluster, id string, out *Rehearsal) error {
+func (s *Service) rehearseOn(ctx context.Context, key store.Key, rec record.Cluster, id, unknown string, out *Rehearsal) error {
 	if err := s.ControlPlanes.WaitReady(ctx, id); err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (s *Service) rehearseOn(ctx context.Context, key store.Key, rec record.Clus
 	if err := s.rehearseAddons(ctx, key, rec, ses, out); err != nil {
 		return err
 	}
-	return s.rehearseNodegroups(ctx, key, &rec, ses, out)
+	return s.rehearseNodegroups(ctx, key, &rec, ses, unknown, out)
 }
 
 // servedResources lists the paths of an API server's resources.

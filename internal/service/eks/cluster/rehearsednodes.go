@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,9 +62,13 @@ func (s *Service) rehearseAddons(ctx context.Context, key store.Key, rec record.
 	return err
 }
 
-// rehearseNodegroups updates the node groups on the copy. rec has the new version.
-func (s *Service) rehearseNodegroups(ctx context.Context, key store.Key, rec *record.Cluster, ses *plane.Session, out *Rehearsal) error {
+// rehearseNodegroups updates the node groups on the copy, unless it is unknown where their pods would go. rec has the new version.
+func (s *Service) rehearseNodegroups(ctx context.Context, key store.Key, rec *record.Cluster, ses *plane.Session, unknown string, out *Rehearsal) error {
 	for _, g := range record.Nodegroups.All(s.Store, key.AllBelow()) {
+		if unknown != "" {
+			out.Steps = append(out.Steps, Step{Kind: "node-group", Name: *g.Value.Nodegroup.NodegroupName, From: aws.ToString(g.Value.Nodegroup.ReleaseVersion), Text: "unknown: " + unknown})
+			continue
+		}
 		done, err := s.groups.RehearseNodegroup(ctx, g.Key, rec, &g.Value, ses)
 		if err != nil {
 			return fmt.Errorf("updating node group %s on the copy: %w", done.Name, err)
