@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -175,6 +176,12 @@ func (w *failureWorld) kinds(t *testing.T, f *failure, cluster string) {
 	subnets := testkit.Must(w.fixtures.eks.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &cluster}))(t).Cluster.ResourcesVpcConfig.SubnetIds
 	testkit.Must(w.fixtures.eks.CreateNodegroup(ctx, &awseks.CreateNodegroupInput{
 		ClusterName: &cluster, NodegroupName: name, NodeRole: role, Subnets: subnets, ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(1), DesiredSize: aws.Int32(0)},
+	}))(t)
+	vpc := w.worlds[failures.Open]["VPC"]
+	table := testkit.Must(w.fixtures.ec2.CreateRouteTable(ctx, &awsec2.CreateRouteTableInput{VpcId: &vpc}))(t).RouteTable.RouteTableId
+	testkit.Must(w.fixtures.eks.CreateFargateProfile(ctx, &awseks.CreateFargateProfileInput{
+		ClusterName: &cluster, FargateProfileName: name, PodExecutionRoleArn: role, Subnets: []string{w.subnet(t, vpc, "10.40.127.0/24", "a", *table, false)},
+		Selectors: []ekstypes.FargateProfileSelector{{Namespace: aws.String("nowhere")}},
 	}))(t)
 	testkit.Must(w.fixtures.eks.CreateAddon(ctx, &awseks.CreateAddonInput{ClusterName: &cluster, AddonName: aws.String("snapshot-controller")}))(t)
 	testkit.Must(w.fixtures.eks.CreatePodIdentityAssociation(ctx, &awseks.CreatePodIdentityAssociationInput{ClusterName: &cluster, Namespace: name, ServiceAccount: name, RoleArn: role}))(t)
