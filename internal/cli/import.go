@@ -27,7 +27,7 @@ type importFlags struct {
 	record, replay            string
 	plan, replace, unredacted bool
 	refresh                   bool
-	noKubernetes              bool
+	noKubernetes, secrets     bool
 	kubeconfig                string
 	clusters                  []string
 	iam                       string
@@ -102,6 +102,7 @@ continued by the same command.`,
 	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
 	flags.StringSliceVar(&f.clusters, "cluster", nil, "read only this cluster; may be repeated (default: all)")
 	flags.BoolVar(&f.noKubernetes, "no-kubernetes", false, "do not read the objects in the clusters")
+	flags.BoolVar(&f.secrets, "secrets", false, "keep the values of Kubernetes Secrets, of which otherwise only names, types and keys are kept")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the clusters as this file says, such as through a tunnel (default: their endpoints, with a token like that of aws eks get-token)")
 	flags.StringVar(&f.iam, "iam", "", "what to keep of IAM: all, or used by clusters and instances (default: used with --cluster, otherwise all)")
 	flags.BoolVar(&f.unredacted, "unredacted", false, "keep secrets in user data")
@@ -156,7 +157,7 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 		keep = recording.UsedIAM
 	}
 	var last time.Time
-	return source.Read(ctx, cfg, source.Options{Dir: f.record, Clusters: f.clusters, IAM: keep, NoKubernetes: f.noKubernetes, Kubeconfig: f.kubeconfig, Unredacted: f.unredacted, Progress: func(answers int, action string) {
+	return source.Read(ctx, cfg, source.Options{Dir: f.record, Clusters: f.clusters, IAM: keep, NoKubernetes: f.noKubernetes, Kubeconfig: f.kubeconfig, Unredacted: f.unredacted, Secrets: f.secrets, Progress: func(answers int, action string) {
 		if now := time.Now(); now.Sub(last) > 2*time.Second {
 			last = now
 			o.progress("%d answers, now %s", answers, action)

@@ -80,9 +80,9 @@ func RedactUserData(encoded string) string {
 // secretName matches the names of secret values.
 var secretName = regexp.MustCompile(`(?i)` + secretWords)
 
-// StripObject removes from a Kubernetes object of a kind what is never kept: the values of Secrets, of which the keys
-// stay, and what servers add to objects for themselves.
-func StripObject(kind string, o map[string]any) {
+// StripObject removes from a Kubernetes object of a kind what is not kept: the values of Secrets, of which the keys
+// stay, unless secrets is set, and what servers add to objects for themselves.
+func StripObject(kind string, o map[string]any, secrets bool) {
 	if meta, ok := o["metadata"].(map[string]any); ok {
 		if fields, _ := meta["managedFields"].([]any); !slices.ContainsFunc(fields, byEKS) {
 			delete(meta, "managedFields") // large; those of add-ons say which fields an update may not overwrite
@@ -91,7 +91,7 @@ func StripObject(kind string, o map[string]any) {
 			delete(notes, "kubectl.kubernetes.io/last-applied-configuration")
 		}
 	}
-	if kind != "Secret" {
+	if kind != "Secret" || secrets {
 		return
 	}
 	delete(o, "stringData")

@@ -35,6 +35,8 @@ type Inventory interface {
 	Troubled(ctx context.Context, cluster string, most int) (pods, accounts []string, err error)
 	// PodsOfNodes returns how many pods are on each node.
 	PodsOfNodes(ctx context.Context, cluster string) ([]eks.NodePods, error)
+	// ReadyDNS returns how many pods of the cluster's DNS are ready.
+	ReadyDNS(ctx context.Context, cluster string) (int, error)
 }
 
 // mostDiagnosed is how many pods and service accounts are looked at.
@@ -79,7 +81,7 @@ func (x *Explainer) diagnose(ctx context.Context, account, region, cluster strin
 	if settled && d.Settling {
 		return d, nil
 	}
-	for _, part := range []func(context.Context, *api.Diagnosis) error{x.diagnoseNodegroups, x.diagnoseSubnets, x.diagnoseDensity, x.diagnoseAddons, x.diagnoseProfiles, x.diagnoseInsights, x.diagnosePods, x.diagnoseGaps} {
+	for _, part := range []func(context.Context, *api.Diagnosis) error{x.diagnoseNodegroups, x.diagnoseSubnets, x.diagnoseDensity, x.diagnoseAddons, x.diagnoseProfiles, x.diagnoseAccess, x.diagnoseDNS, x.diagnoseInsights, x.diagnosePods, x.diagnoseGaps} {
 		if err := part(ctx, &d); err != nil {
 			return d, err
 		}

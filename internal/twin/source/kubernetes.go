@@ -67,7 +67,9 @@ func (r *reader) readKubernetes(ctx context.Context, c *ekstypes.Cluster) error 
 	g.SetLimit(4)
 	for _, res := range resources {
 		g.Go(func() error {
-			_, err := ask(ctx, r, listOf(func(ctx context.Context, in *listInput) (*listOutput, error) { return list(ctx, client, in) }), &listInput{KubernetesList: res}, "")
+			_, err := ask(ctx, r, listOf(func(ctx context.Context, in *listInput) (*listOutput, error) {
+				return list(ctx, client, in, r.opt.Secrets)
+			}), &listInput{KubernetesList: res}, "")
 			return err
 		})
 	}
@@ -227,8 +229,8 @@ func (k *kubernetesReads) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// list returns a page of objects.
-func list(ctx context.Context, client rest.Interface, in *listInput) (*listOutput, error) {
+// list returns a page of objects. The values of Secrets are left out unless secrets is set.
+func list(ctx context.Context, client rest.Interface, in *listInput, secrets bool) (*listOutput, error) {
 	path := "/api/" + in.Version
 	if in.Group != "" {
 		path = "/apis/" + in.Group + "/" + in.Version
@@ -251,7 +253,7 @@ func list(ctx context.Context, client rest.Interface, in *listInput) (*listOutpu
 	}
 	out := &listOutput{Kind: page.Kind, Items: page.Items}
 	for _, o := range out.Items { // whether or not other secrets are masked
-		twin.StripObject(strings.TrimSuffix(out.Kind, "List"), o)
+		twin.StripObject(strings.TrimSuffix(out.Kind, "List"), o, secrets)
 	}
 	if page.Metadata.Continue != "" {
 		out.NextToken = &page.Metadata.Continue

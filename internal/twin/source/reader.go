@@ -51,8 +51,10 @@ type Options struct {
 	Kubeconfig string
 	// IAM is recording.UsedIAM to keep only what clusters and instances use of IAM, or empty to keep everything.
 	IAM string
-	// Unredacted keeps user data and the like as they are. The values of Kubernetes Secrets are always left out.
+	// Unredacted keeps user data and the like as they are.
 	Unredacted bool
+	// Secrets keeps the values of Kubernetes Secrets.
+	Secrets bool
 	// Rate is how many calls are made per second. 0 means 10, which is well below the limits of EC2's and IAM's APIs.
 	Rate float64
 	// Progress is called after each answer with the number of answers so far. It may be nil.

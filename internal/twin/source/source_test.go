@@ -316,7 +316,7 @@ func TestInterruptedRecordingGoesOn(t *testing.T) {
 // Objects of a cluster are read page by page, only by GET. The values of Secrets are never kept, and what the cluster does
 // not allow is a gap.
 func TestKubernetes(t *testing.T) {
-	for _, tt := range []struct{ unredacted, kubeconfig bool }{{}, {unredacted: true}, {kubeconfig: true}} {
+	for _, tt := range []struct{ unredacted, kubeconfig, secrets bool }{{}, {unredacted: true}, {kubeconfig: true}, {secrets: true}} {
 		want := "Bearer k8s-aws-v1."
 		if tt.kubeconfig {
 			want = "Bearer by-kubeconfig"
@@ -366,7 +366,7 @@ func TestKubernetes(t *testing.T) {
 			},
 		})
 		opt := fast
-		opt.Unredacted = tt.unredacted
+		opt.Unredacted, opt.Secrets = tt.unredacted, tt.secrets
 		if tt.kubeconfig {
 			opt.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 			content := fmt.Sprintf(`{"clusters":[{"name":"prod","cluster":{"server":%q,"certificate-authority-data":%q}},{"name":"other","cluster":{"server":"https://127.0.0.1:2"}}],
@@ -386,7 +386,7 @@ func TestKubernetes(t *testing.T) {
 			}
 		}
 		text := all.String()
-		if strings.Contains(text, "aHVudGVyMg") || !strings.Contains(text, `"password":""`) || !strings.Contains(text, `"name":"b"`) {
+		if strings.Contains(text, "aHVudGVyMg") != tt.secrets || strings.Contains(text, `"password":""`) == tt.secrets || !strings.Contains(text, `"name":"b"`) {
 			t.Errorf("secrets: %s", text)
 		}
 		if strings.Contains(text, "hunter3") != tt.unredacted || !strings.Contains(text, "debug") {

@@ -80,3 +80,22 @@ func (s *Service) PodsOfNodes(ctx context.Context, cluster string) ([]NodePods, 
 	}
 	return out, nil
 }
+
+// ReadyDNS returns how many pods of the DNS of a cluster of the call's account and region are ready.
+func (s *Service) ReadyDNS(ctx context.Context, cluster string) (int, error) {
+	_, _, ses, err := s.Session(ctx, cluster)
+	if err != nil {
+		return 0, err
+	}
+	pods, err := ses.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
+	if err != nil {
+		return 0, err
+	}
+	ready := 0
+	for i := range pods.Items {
+		if kube.PodReady(&pods.Items[i]) {
+			ready++
+		}
+	}
+	return ready, nil
+}

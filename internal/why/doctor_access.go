@@ -1,0 +1,84 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+// diagnoseAccess looks at who may enter the cluster: whether aws-auth can be read, and whether the roles of access entries exist and are
+// those that the entries were made for.
+func (x *Explainer) diagnoseAccess(ctx context.Context, d *api.Diagnosis) error {
+	plane, err := x.planeOf(&api.NodeExplanation{Account: d.Account, Region: d.Region, Cluster: d.Cluster})
+	if err != nil {
+		return nil //nolint:nilerr // the cluster's own finding says that it has no control plane
+	}
+	known, err := x.cfg.EKS.KnownPrincipals(ctx, plane)
+	if err != nil {
+		return err
+	}
+	d.Checked += 1 + len(known.Entries)
+	if known.Invalid != nil {
+		find(d, api.HarmError, "aws-auth", "kube-system/aws-auth", "what cannot be read of it maps nobody: "+known.Invalid.Error(), nil, oneSketch("correct the ConfigMap: kubectl edit -n kube-system configmap aws-auth"))
+	}
+	for _, principal := range known.Entries {
+		if !strings.Contains(principal, ":"+d.Account+":role/") || strings.Contains(principal, ":role/aws-service-role/") {
+			continue
+		}
+		remake := oneSketch("delete the access entry, and create it again if the role is still needed", "aws eks delete-access-entry --cluster-name "+d.Cluster+" --principal-arn "+principal+" --region "+d.Region)
+		if _, err := x.cfg.IAM.RoleByARN(ctx, principal); err != nil {
+			unknown := x.unknown(d.Account, func(g recording.Gap) bool {
+				return g.Service == "iam" && g.Code != recording.NotAsked && (g.Subject == "" || g.Subject == principal)
+			})
+			if len(unknown) > 0 {
+				find(d, api.HarmUnknown, "access-entry", principal, "whether the role exists is unknown: "+unknown[0], nil, nil)
+			} else {
+				find(d, api.HarmWarning, "access-entry", principal, "the role does not exist; another role of that name will not be let in by this entry", nil, remake)
+			}
+			continue
+		}
+		if refused, ok := errors.AsType[*eks.Refusal](x.cfg.EKS.TryNode(ctx, plane, principal, "EC2_LINUX")); ok && refused.Cause() == eks.CauseStaleEntry {
+			find(d, api.HarmError, "access-entry", principal, "the entry was made for another role of that name, which was deleted: nobody is let in by it", nil, remake)
+		}
+	}
+	return nil
+}
+
+// diagnoseDNS looks at whether pods can resolve names: whether a pod of CoreDNS is ready, if there are nodes. Nodes of EKS Auto Mode have a
+// DNS server of their own.
+func (x *Explainer) diagnoseDNS(ctx context.Context, d *api.Diagnosis) error {
+	c, err := x.cfg.EKS.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &d.Cluster})
+	if err != nil {
+		return err
+	}
+	if m := c.Cluster.ComputeConfig; m != nil && aws.ToBool(m.Enabled) {
+		return nil
+	}
+	nodes, err := x.cfg.Inventory.PodsOfNodes(ctx, d.Cluster)
+	if err != nil || len(nodes) == 0 {
+		return err
+	}
+	d.Checked++
+	ready, err := x.cfg.Inventory.ReadyDNS(ctx, d.Cluster)
+	if err != nil || ready > 0 {
+		return err
+	}
+	unknown := x.unknown(d.Account, func(g recording.Gap) bool {
+		kind, _, _ := strings.Cut(g.Resource, ".")
+		return g.Service == recording.Kubernetes && g.Cluster == d.Cluster && g.Code != recording.Redacted && (g.Subject == "" || strings.HasPrefix(g.Subject, "kube-system/")) &&
+			(kind == "" || kind == "pods" || kind == "deployments" || kind == "nodes" || kind == "replicasets")
+	})
+	if len(unknown) > 0 {
+		find(d, api.HarmUnknown, "dns", "kube-system/coredns", "whether a pod of CoreDNS is ready is unknown: "+unknown[0], nil, nil)
+		return nil
+	}
+	find(d, api.HarmError, "dns", "kube-system/coredns", "no pod of CoreDNS is ready, so no pod can resolve names", nil, oneSketch("drydock why pod kube-system/coredns --cluster "+d.Cluster+" says what keeps it from running; if it has no replicas: kubectl -n kube-system scale deployment coredns --replicas 2"))
+	return nil
+}
