@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"strings"
 
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -82,20 +81,16 @@ type ec2Quotas struct{ *servicequotas.Table }
 func newEC2Quotas(st *store.Store, n int) ec2Quotas {
 	defaults := map[string]float64{}
 	for _, q := range quotas.Of("ec2") {
-		if n > 0 && countsVCPUs(q) {
+		if n > 0 && q.CountsVCPUs() {
 			defaults[q.Code] = float64(n)
 		}
 	}
 	return ec2Quotas{servicequotas.NewTable(st, "ec2", defaults)}
 }
 
-func countsVCPUs(q quotas.Quota) bool {
-	return strings.HasPrefix(q.Name, "Running On-Demand") || strings.HasSuffix(q.Name, "Spot Instance Requests")
-}
-
 // Set refuses to change quotas that EC2 does not read.
 func (e ec2Quotas) Set(ctx context.Context, account, region, code string, value float64) error {
-	if q, ok := quotas.Lookup("ec2", code); !ok || !countsVCPUs(q) {
+	if q, ok := quotas.Lookup("ec2", code); !ok || !q.CountsVCPUs() {
 		return servicequotas.Fixed("ec2").Set(ctx, account, region, code, value)
 	}
 	return e.Table.Set(ctx, account, region, code, value)

@@ -50,6 +50,7 @@ var operations = func() []Operation {
 		{"ssm", "DescribeInstanceInformation", "whether agents are connected"},
 		{recording.Organizations, "DescribeOrganization ListPoliciesForTarget DescribePolicy ListParents", "policies of the organization that bind the account"},
 		{"ssm", "DescribeParameters", "names of parameters, never their values"},
+		{"servicequotas", "ListServiceQuotas", "how many instances and clusters there may be"},
 		{Kubernetes, "List", "the objects in clusters, without the values of Secrets; --no-kubernetes leaves them out"},
 		{"iam", "GetAccountAuthorizationDetails", "roles and policies in one call"},
 		{"iam", "GetRole ListRolePolicies GetRolePolicy ListAttachedRolePolicies GetPolicy GetPolicyVersion ListInstanceProfilesForRole GetInstanceProfile", "only if that call is not allowed: the roles that clusters and instances use, one by one"},

@@ -144,6 +144,12 @@ func (x *Explainer) diagnoseNodegroups(ctx context.Context, d *api.Diagnosis) er
 	if err != nil {
 		return err
 	}
+	limits := x.unknown(d.Account, func(g recording.Gap) bool {
+		return g.Operation == "ListServiceQuotas" && (g.Subject == "" || g.Subject == "ec2")
+	})
+	if len(limits) > 0 && len(groups.Nodegroups) > 0 {
+		find(d, api.HarmUnknown, "quota", d.Cluster, "whether quotas have room for the node groups is unknown: "+limits[0], nil, nil)
+	}
 	for _, name := range groups.Nodegroups {
 		d.Checked++
 		out, err := x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &d.Cluster, NodegroupName: &name})
@@ -151,7 +157,7 @@ func (x *Explainer) diagnoseNodegroups(ctx context.Context, d *api.Diagnosis) er
 			return err
 		}
 		if sc := out.Nodegroup.ScalingConfig; sc != nil {
-			if n, ok := x.vcpus(ctx, d.Account, d.Region, out.Nodegroup, int(aws.ToInt32(sc.MaxSize))); ok && n.missing > 0 && (x.cfg.IsTwin == nil || !x.cfg.IsTwin(d.Account)) { // quotas are not imported
+			if n, ok := x.vcpus(ctx, d.Account, d.Region, out.Nodegroup, int(aws.ToInt32(sc.MaxSize))); ok && n.missing > 0 && len(limits) == 0 {
 				if changes, commands := n.raise(d.Region); len(changes) > 0 {
 					find(d, api.HarmWarning, "quota", name, fmt.Sprintf("the group may grow to %d nodes, but the quota %s has room for %d more of them", aws.ToInt32(sc.MaxSize), n.use.Code, max(n.use.Room(), 0)),
 						[]string{fmt.Sprintf("%d of %d vCPUs are in use", n.use.Running, n.use.Limit)}, advice.Try(n.fits, changes, commands...))

@@ -217,7 +217,7 @@ func (x *Explainer) unknownRequest(account, service, principal string, d policy.
 
 // notForPods are the services whose answers only show what happened, or on which neither nodes nor pods depend. Policies of an
 // organization may deny anything, but members can seldom read them: only a question about a request depends on them.
-var notForPods = []string{"autoscaling", "ssm", "kms", recording.ELB, recording.ELBv2, recording.Organizations}
+var notForPods = []string{"autoscaling", "ssm", "servicequotas", "kms", recording.ELB, recording.ELBv2, recording.Organizations}
 
 // unknownNode returns what a node's steps depend on and the source did not tell. No step depends on a masked value in an object
 // of Kubernetes. What only decides about later steps than

@@ -34,6 +34,11 @@ type Quota struct {
 	Value float64
 }
 
+// CountsVCPUs reports whether a quota of EC2 limits the vCPUs of running instances.
+func (q *Quota) CountsVCPUs() bool {
+	return strings.HasPrefix(q.Name, "Running On-Demand") || strings.HasSuffix(q.Name, "Spot Instance Requests")
+}
+
 // AWS deviation: the vCPU quotas of running instances are 1,152 and not a new account's 5, because there is nobody to
 // request an increase from.
 //

@@ -6,5 +6,5 @@ import (
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS()}
+	return module.Module{Service: s.AWS(), Import: importRecords}
 }

@@ -10,6 +10,7 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
+	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -66,6 +67,17 @@ func (r *reader) readRepositories(ctx context.Context) error {
 		}
 	}
 	return g.Wait()
+}
+
+// readQuotas reads the quotas of EC2 and EKS.
+func (r *reader) readQuotas(ctx context.Context) error {
+	list := operation[awsservicequotas.ListServiceQuotasInput, awsservicequotas.ListServiceQuotasOutput, awsservicequotas.Options]{service: "servicequotas", name: "ListServiceQuotas", call: r.quotas.ListServiceQuotas}
+	for _, service := range []string{"ec2", "eks"} {
+		if err := describe(ctx, r, list, &awsservicequotas.ListServiceQuotasInput{ServiceCode: &service}, service); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func ofRoute53[In, Out any](name string, call func(context.Context, *In, ...func(*awsroute53.Options)) (*Out, error)) operation[In, Out, awsroute53.Options] {

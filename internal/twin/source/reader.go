@@ -25,6 +25,7 @@ import (
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	awsorg "github.com/aws/aws-sdk-go-v2/service/organizations"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
+	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -78,6 +79,7 @@ type reader struct {
 	route53 *awsroute53.Client
 	elb     *awselb.Client
 	elbv2   *awselbv2.Client
+	quotas  *awsservicequotas.Client
 
 	organizations *awsorg.Client
 	// token returns a bearer token for a cluster of the source.
@@ -100,7 +102,7 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	}
 	r := &reader{
 		opt: opt, rate: perSecond, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), eks: awseks.NewFromConfig(cfg), scaling: awsautoscaling.NewFromConfig(cfg), ssm: awsssm.NewFromConfig(cfg),
-		kms: awskms.NewFromConfig(cfg), ecr: awsecr.NewFromConfig(cfg), route53: awsroute53.NewFromConfig(cfg), elb: awselb.NewFromConfig(cfg), elbv2: awselbv2.NewFromConfig(cfg), organizations: awsorg.NewFromConfig(cfg), token: tokens(cfg),
+		kms: awskms.NewFromConfig(cfg), ecr: awsecr.NewFromConfig(cfg), route53: awsroute53.NewFromConfig(cfg), elb: awselb.NewFromConfig(cfg), elbv2: awselbv2.NewFromConfig(cfg), quotas: awsservicequotas.NewFromConfig(cfg), organizations: awsorg.NewFromConfig(cfg), token: tokens(cfg),
 	}
 	r.source = recording.Source{
 		Format: recording.FormatVersion, Partition: a.Partition, Account: aws.ToString(who.Account), Region: cfg.Region, Caller: aws.ToString(who.Arn),
@@ -114,7 +116,7 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	}
 	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
-	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readLaunchTemplates, r.readOIDC, r.readClusters, r.readScaling, r.readAgents, r.readParameters, r.readClassicBalancers, r.readBalancers, r.readKeys, r.readRepositories, r.readZones, r.readControls} {
+	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readLaunchTemplates, r.readOIDC, r.readClusters, r.readScaling, r.readAgents, r.readParameters, r.readQuotas, r.readClassicBalancers, r.readBalancers, r.readKeys, r.readRepositories, r.readZones, r.readControls} {
 		g.Go(func() error { return part(groupCtx) })
 	}
 	if err := g.Wait(); err != nil {

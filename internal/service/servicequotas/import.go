@@ -1,0 +1,38 @@
+package servicequotas
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+// importRecords turns what another account's Service Quotas answered into records: the values of quotas that a Table keeps. Network
+// quotas decide nothing in a twin, and are left out.
+func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
+	sc := scope{regional.At(r.Source.Account, r.Source.Region)}
+	pages, err := recording.Pages[awsservicequotas.ListServiceQuotasInput, awsservicequotas.ListServiceQuotasOutput](r, "servicequotas", "ListServiceQuotas")
+	if err != nil {
+		return nil, nil, err
+	}
+	var writes []module.Write
+	for _, p := range pages {
+		for _, q := range p.Output.Quotas {
+			service, code := aws.ToString(q.ServiceCode), aws.ToString(q.QuotaCode)
+			known, ok := quotas.Lookup(service, code)
+			if !ok || service != "eks" && !(service == "ec2" && known.CountsVCPUs()) {
+				continue
+			}
+			if q.Value == nil || *q.Value < 0 {
+				return nil, nil, fmt.Errorf("the source's answer to servicequotas:ListServiceQuotas: quota %s of %s has no value", code, service)
+			}
+			writes = append(writes, module.Put(applied, sc.Key(service+"/"+code), appliedRecord{*q.Value}))
+		}
+	}
+	return writes, nil, nil
+}
