@@ -56,6 +56,9 @@ func registrationSocket(driver, dir string) string { return filepath.Join(dir, d
 // kubelet sees it.
 func announce(ctx context.Context, driver, path, dir string) error {
 	socket := registrationSocket(driver, dir)
+	if err := os.MkdirAll(dir, 0o750); err != nil { // the kubelet may not have begun
+		return err
+	}
 	l, err := listen(socket)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -32,15 +33,22 @@ func (r *run) attach(a *storagev1.VolumeAttachment) error {
 	if err == nil || errors.Is(err, base.ErrSoon) {
 		return err
 	}
+	message := err.Error()
+	if len(message) > messageSize {
+		message = strings.ToValidUTF8(message[:messageSize], "")
+	}
 	last := a.Status.AttachError
 	if key == "detachError" {
 		last = a.Status.DetachError
 	}
-	if last != nil && last.Message == err.Error() {
+	if last != nil && last.Message == message {
 		return err
 	}
-	return errors.Join(err, r.patch(r.ctx, a, map[string]any{"status": map[string]any{key: map[string]any{"time": timestamp(r.s.Now()), "message": err.Error()}}}, "status"))
+	return errors.Join(err, r.patch(r.ctx, a, map[string]any{"status": map[string]any{key: map[string]any{"time": timestamp(r.s.Now()), "message": message}}}, "status"))
 }
+
+// messageSize bounds the messages of attachments, as the API server does.
+const messageSize = 1024
 
 // attached attaches a volume.
 func (r *run) attached(a *storagev1.VolumeAttachment) error {

@@ -37,7 +37,7 @@ type Objects interface {
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Any reports whether there is an object of a resource. It is false if the server does not serve the resource.
 	Any(ctx context.Context, r schema.GroupVersionResource) (bool, error)
-	// List returns the objects of a resource, at most objectsListed of them. It returns none if the server does not serve it.
+	// List returns the objects of a resource, at most ObjectsListed of them. It returns none if the server does not serve it.
 	List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error)
 	// Patch and PatchStatus merge a change into an object without a namespace, or into its status.
 	Patch(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error
@@ -50,10 +50,10 @@ type Objects interface {
 	Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error)
 }
 
-// podsListed limits the result of [Objects.Pods], and objectsListed that of [Objects.List].
+// podsListed limits the result of [Objects.Pods], and ObjectsListed that of [Objects.List].
 const (
 	podsListed    = 500
-	objectsListed = 500
+	ObjectsListed = 500
 )
 
 // ApplyOptions control how objects are applied.
@@ -101,7 +101,7 @@ func (d dynamicObjects) Any(ctx context.Context, r schema.GroupVersionResource) 
 }
 
 func (d dynamicObjects) List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	list, err := d.client.Resource(r).List(ctx, metav1.ListOptions{Limit: objectsListed})
+	list, err := d.client.Resource(r).List(ctx, metav1.ListOptions{Limit: ObjectsListed})
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			err = nil
