@@ -152,6 +152,9 @@ func TestLoadBalancersSurviveAnyCrash(t *testing.T) {
 			annotate := func(pairs ...string) {
 				t.Helper()
 				update(func(s *corev1.Service) {
+					if s.Annotations == nil {
+						s.Annotations = map[string]string{}
+					}
 					for i := 0; i < len(pairs); i += 2 {
 						s.Annotations["service.beta.kubernetes.io/aws-load-balancer-"+pairs[i]] = pairs[i+1]
 					}
@@ -296,7 +299,7 @@ func TestLoadBalancersThatAreRefused(t *testing.T) {
 	w.eventOf("tagged", "SuccessfullyReconciled", "")
 	w.balancing.deny("AddTags", awserr.New("AccessDenied", "is not authorized to perform: elasticloadbalancing:AddTags"))
 	s := testkit.Must(cs.CoreV1().Services("default").Get(t.Context(), "tagged", metav1.GetOptions{}))(t)
-	s.Annotations["service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags"] = "team=a"
+	s.Annotations = map[string]string{"service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags": "team=a"}
 	s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"}
 	testkit.Must(cs.CoreV1().Services("default").Update(t.Context(), s, metav1.UpdateOptions{}))(t)
 	w.eventOf("tagged", "FailedDeployModel", "elasticloadbalancing:AddTags")
