@@ -352,6 +352,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Instances:         awscall.EC2{API: asEKS},
 		AutoScaling:       groups{awscall.AutoScaling{API: asEKS}, d.scaling},
 		AutoNodes:         autoNodes{awscall.EC2{API: d.server}, awscall.IAM{API: d.server}, d},
+		Volumes:           awscall.EC2{API: d.server},
 		LoadBalancers:     autoBalancers{awscall.EC2{API: d.server}, awscall.ELBv2{API: d.server}},
 		Keys:              clusterKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}},
 		Logs:              awscall.Logs{API: d.server},

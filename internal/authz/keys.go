@@ -42,6 +42,7 @@ func global(call *awsapi.Call) map[string][]string {
 		set("aws:calledviafirst", call.CalledVia[0])
 		set("aws:calledvialast", call.CalledVia[n-1])
 	}
+	set("drydock:invokedby", call.InvokedBy) // for the policies of resources that a service operates
 	set("aws:principalisawsservice", "false")
 	if call.VPCEndpoint.ID != "" {
 		set("aws:sourcevpce", call.VPCEndpoint.ID)

@@ -71,6 +71,11 @@ func (c ELBv2) AddListenerCertificates(ctx context.Context, in *awselasticloadba
 	return awsapi.Do[awselasticloadbalancingv2.AddListenerCertificatesOutput](ctx, c.API, in)
 }
 
+// AddTags calls the operation of that name.
+func (c ELBv2) AddTags(ctx context.Context, in *awselasticloadbalancingv2.AddTagsInput) (*awselasticloadbalancingv2.AddTagsOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.AddTagsOutput](ctx, c.API, in)
+}
+
 // CreateListener calls the operation of that name.
 func (c ELBv2) CreateListener(ctx context.Context, in *awselasticloadbalancingv2.CreateListenerInput) (*awselasticloadbalancingv2.CreateListenerOutput, error) {
 	return awsapi.Do[awselasticloadbalancingv2.CreateListenerOutput](ctx, c.API, in)
@@ -114,6 +119,11 @@ func (c ELBv2) DeleteTargetGroup(ctx context.Context, in *awselasticloadbalancin
 // DeregisterTargets calls the operation of that name.
 func (c ELBv2) DeregisterTargets(ctx context.Context, in *awselasticloadbalancingv2.DeregisterTargetsInput) (*awselasticloadbalancingv2.DeregisterTargetsOutput, error) {
 	return awsapi.Do[awselasticloadbalancingv2.DeregisterTargetsOutput](ctx, c.API, in)
+}
+
+// DescribeListenerCertificates calls the operation of that name.
+func (c ELBv2) DescribeListenerCertificates(ctx context.Context, in *awselasticloadbalancingv2.DescribeListenerCertificatesInput) (*awselasticloadbalancingv2.DescribeListenerCertificatesOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DescribeListenerCertificatesOutput](ctx, c.API, in)
 }
 
 // DescribeListeners calls the operation of that name.
@@ -161,6 +171,16 @@ func (c ELBv2) RegisterTargets(ctx context.Context, in *awselasticloadbalancingv
 	return awsapi.Do[awselasticloadbalancingv2.RegisterTargetsOutput](ctx, c.API, in)
 }
 
+// RemoveListenerCertificates calls the operation of that name.
+func (c ELBv2) RemoveListenerCertificates(ctx context.Context, in *awselasticloadbalancingv2.RemoveListenerCertificatesInput) (*awselasticloadbalancingv2.RemoveListenerCertificatesOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.RemoveListenerCertificatesOutput](ctx, c.API, in)
+}
+
+// RemoveTags calls the operation of that name.
+func (c ELBv2) RemoveTags(ctx context.Context, in *awselasticloadbalancingv2.RemoveTagsInput) (*awselasticloadbalancingv2.RemoveTagsOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.RemoveTagsOutput](ctx, c.API, in)
+}
+
 // SetSubnets calls the operation of that name.
 func (c ELBv2) SetSubnets(ctx context.Context, in *awselasticloadbalancingv2.SetSubnetsInput) (*awselasticloadbalancingv2.SetSubnetsOutput, error) {
 	return awsapi.Do[awselasticloadbalancingv2.SetSubnetsOutput](ctx, c.API, in)
@@ -168,6 +188,11 @@ func (c ELBv2) SetSubnets(ctx context.Context, in *awselasticloadbalancingv2.Set
 
 // EC2 calls operations of the service whose SDK package is ec2.
 type EC2 struct{ API awsapi.API }
+
+// AttachVolume calls the operation of that name.
+func (c EC2) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput) (*awsec2.AttachVolumeOutput, error) {
+	return awsapi.Do[awsec2.AttachVolumeOutput](ctx, c.API, in)
+}
 
 // AuthorizeSecurityGroupIngress calls the operation of that name.
 func (c EC2) AuthorizeSecurityGroupIngress(ctx context.Context, in *awsec2.AuthorizeSecurityGroupIngressInput) (*awsec2.AuthorizeSecurityGroupIngressOutput, error) {
@@ -199,9 +224,19 @@ func (c EC2) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecurityG
 	return awsapi.Do[awsec2.CreateSecurityGroupOutput](ctx, c.API, in)
 }
 
+// CreateSnapshot calls the operation of that name.
+func (c EC2) CreateSnapshot(ctx context.Context, in *awsec2.CreateSnapshotInput) (*awsec2.CreateSnapshotOutput, error) {
+	return awsapi.Do[awsec2.CreateSnapshotOutput](ctx, c.API, in)
+}
+
 // CreateTags calls the operation of that name.
 func (c EC2) CreateTags(ctx context.Context, in *awsec2.CreateTagsInput) (*awsec2.CreateTagsOutput, error) {
 	return awsapi.Do[awsec2.CreateTagsOutput](ctx, c.API, in)
+}
+
+// CreateVolume calls the operation of that name.
+func (c EC2) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput) (*awsec2.CreateVolumeOutput, error) {
+	return awsapi.Do[awsec2.CreateVolumeOutput](ctx, c.API, in)
 }
 
 // DeleteLaunchTemplate calls the operation of that name.
@@ -219,9 +254,19 @@ func (c EC2) DeleteSecurityGroup(ctx context.Context, in *awsec2.DeleteSecurityG
 	return awsapi.Do[awsec2.DeleteSecurityGroupOutput](ctx, c.API, in)
 }
 
+// DeleteSnapshot calls the operation of that name.
+func (c EC2) DeleteSnapshot(ctx context.Context, in *awsec2.DeleteSnapshotInput) (*awsec2.DeleteSnapshotOutput, error) {
+	return awsapi.Do[awsec2.DeleteSnapshotOutput](ctx, c.API, in)
+}
+
 // DeleteTags calls the operation of that name.
 func (c EC2) DeleteTags(ctx context.Context, in *awsec2.DeleteTagsInput) (*awsec2.DeleteTagsOutput, error) {
 	return awsapi.Do[awsec2.DeleteTagsOutput](ctx, c.API, in)
+}
+
+// DeleteVolume calls the operation of that name.
+func (c EC2) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error) {
+	return awsapi.Do[awsec2.DeleteVolumeOutput](ctx, c.API, in)
 }
 
 // DescribeAddresses calls the operation of that name.
@@ -264,9 +309,24 @@ func (c EC2) DescribeSecurityGroups(ctx context.Context, in *awsec2.DescribeSecu
 	return awsapi.Do[awsec2.DescribeSecurityGroupsOutput](ctx, c.API, in)
 }
 
+// DescribeSnapshots calls the operation of that name.
+func (c EC2) DescribeSnapshots(ctx context.Context, in *awsec2.DescribeSnapshotsInput) (*awsec2.DescribeSnapshotsOutput, error) {
+	return awsapi.Do[awsec2.DescribeSnapshotsOutput](ctx, c.API, in)
+}
+
 // DescribeSubnets calls the operation of that name.
 func (c EC2) DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error) {
 	return awsapi.Do[awsec2.DescribeSubnetsOutput](ctx, c.API, in)
+}
+
+// DescribeVolumes calls the operation of that name.
+func (c EC2) DescribeVolumes(ctx context.Context, in *awsec2.DescribeVolumesInput) (*awsec2.DescribeVolumesOutput, error) {
+	return awsapi.Do[awsec2.DescribeVolumesOutput](ctx, c.API, in)
+}
+
+// DescribeVolumesModifications calls the operation of that name.
+func (c EC2) DescribeVolumesModifications(ctx context.Context, in *awsec2.DescribeVolumesModificationsInput) (*awsec2.DescribeVolumesModificationsOutput, error) {
+	return awsapi.Do[awsec2.DescribeVolumesModificationsOutput](ctx, c.API, in)
 }
 
 // DescribeVpcs calls the operation of that name.
@@ -279,9 +339,19 @@ func (c EC2) DescribeInternetGateways(ctx context.Context, in *awsec2.DescribeIn
 	return awsapi.Do[awsec2.DescribeInternetGatewaysOutput](ctx, c.API, in)
 }
 
+// DetachVolume calls the operation of that name.
+func (c EC2) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput) (*awsec2.DetachVolumeOutput, error) {
+	return awsapi.Do[awsec2.DetachVolumeOutput](ctx, c.API, in)
+}
+
 // GetInstanceTypesFromInstanceRequirements calls the operation of that name.
 func (c EC2) GetInstanceTypesFromInstanceRequirements(ctx context.Context, in *awsec2.GetInstanceTypesFromInstanceRequirementsInput) (*awsec2.GetInstanceTypesFromInstanceRequirementsOutput, error) {
 	return awsapi.Do[awsec2.GetInstanceTypesFromInstanceRequirementsOutput](ctx, c.API, in)
+}
+
+// ModifyVolume calls the operation of that name.
+func (c EC2) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput) (*awsec2.ModifyVolumeOutput, error) {
+	return awsapi.Do[awsec2.ModifyVolumeOutput](ctx, c.API, in)
 }
 
 // RebootInstances calls the operation of that name.

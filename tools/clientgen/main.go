@@ -23,13 +23,13 @@ type client struct {
 var clients = []client{
 	{"AutoScaling", "autoscaling", `CreateAutoScalingGroup DeleteAutoScalingGroup DescribeAutoScalingGroups DescribeScalingActivities
 		ResumeProcesses SuspendProcesses TerminateInstanceInAutoScalingGroup UpdateAutoScalingGroup`},
-	{"ELBv2", "elasticloadbalancingv2", `AddListenerCertificates CreateListener CreateLoadBalancer CreateRule CreateTargetGroup DeleteListener
-		DeleteLoadBalancer DeleteRule DeleteTargetGroup DeregisterTargets DescribeListeners DescribeLoadBalancers DescribeRules DescribeTags
-		DescribeTargetGroups DescribeTargetHealth ModifyListener ModifyLoadBalancerAttributes RegisterTargets SetSubnets`},
-	{"EC2", "ec2", `AuthorizeSecurityGroupIngress CreateFleet CreateLaunchTemplate CreateLaunchTemplateVersion CreateNetworkInterface CreateSecurityGroup
-		CreateTags DeleteLaunchTemplate DeleteNetworkInterface DeleteSecurityGroup DeleteTags DescribeAddresses DescribeImages DescribeInstances DescribeKeyPairs
-		DescribeLaunchTemplateVersions DescribeNetworkInterfaces DescribeRouteTables DescribeSecurityGroups DescribeSubnets DescribeVpcs
-		DescribeInternetGateways GetInstanceTypesFromInstanceRequirements RebootInstances RevokeSecurityGroupIngress RunInstances StartInstances StopInstances TerminateInstances`},
+	{"ELBv2", "elasticloadbalancingv2", `AddListenerCertificates AddTags CreateListener CreateLoadBalancer CreateRule CreateTargetGroup DeleteListener
+		DeleteLoadBalancer DeleteRule DeleteTargetGroup DeregisterTargets DescribeListenerCertificates DescribeListeners DescribeLoadBalancers DescribeRules DescribeTags
+		DescribeTargetGroups DescribeTargetHealth ModifyListener ModifyLoadBalancerAttributes RegisterTargets RemoveListenerCertificates RemoveTags SetSubnets`},
+	{"EC2", "ec2", `AttachVolume AuthorizeSecurityGroupIngress CreateFleet CreateLaunchTemplate CreateLaunchTemplateVersion CreateNetworkInterface CreateSecurityGroup
+		CreateSnapshot CreateTags CreateVolume DeleteLaunchTemplate DeleteNetworkInterface DeleteSecurityGroup DeleteSnapshot DeleteTags DeleteVolume DescribeAddresses DescribeImages DescribeInstances DescribeKeyPairs
+		DescribeLaunchTemplateVersions DescribeNetworkInterfaces DescribeRouteTables DescribeSecurityGroups DescribeSnapshots DescribeSubnets DescribeVolumes
+		DescribeVolumesModifications DescribeVpcs DescribeInternetGateways DetachVolume GetInstanceTypesFromInstanceRequirements ModifyVolume RebootInstances RevokeSecurityGroupIngress RunInstances StartInstances StopInstances TerminateInstances`},
 	{"IAM", "iam", `AddRoleToInstanceProfile CreateInstanceProfile CreateServiceLinkedRole DeleteInstanceProfile GetInstanceProfile GetRole
 		RemoveRoleFromInstanceProfile`},
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},

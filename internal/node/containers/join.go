@@ -172,7 +172,7 @@ func (i *instance) live(ctx context.Context, data []byte) {
 
 func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	i.phase(node.PhaseJoining, "")
-	if i.in.Image.Family != images.AL2 && !i.retry(ctx, node.StepName, func() (string, error) { // bootstrap.sh has done it
+	if i.in.Image.Family != images.AL2 && !i.managed() && !i.retry(ctx, node.StepName, func() (string, error) { // bootstrap.sh has done it
 		err := i.call(ctx, node.ActionDescribeInstances)
 		if err != nil && i.image != nil {
 			i.image.ami.NodeadmFailed(err, true)
@@ -215,6 +215,11 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 		return "node " + shape.Name + " registers", i.startKubelet(ctx, cfg, shape, c)
 	}) {
 		return
+	}
+	if i.managed() {
+		if err := i.machine.StartProgram(ctx, launch.VolumeDriver, nil); err != nil {
+			i.rt.log.Warn("starting the driver of volumes", "instance", i.in.ID, "err", err)
+		}
 	}
 	i.mu.Lock()
 	i.client = c

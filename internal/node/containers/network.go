@@ -29,6 +29,13 @@ type podNetwork struct {
 	connected []simulated.PodAddress
 }
 
+// managed reports whether the node is one of EKS Auto Mode, on which the network of pods and the driver of volumes are part of
+// the system.
+func (i *instance) managed() bool { return i.in.Operator != "" }
+
+// managedCNI is the configuration that aws-node writes on other nodes.
+const managedCNI = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type": "drydock-cni", "capabilities": {"portMappings": true}}]}`
+
 // runNetwork gets addresses for pods from EC2 as the VPC CNI plugin's daemon, from when the pod of aws-node exists until ctx ends.
 func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 	var following sync.WaitGroup
@@ -36,9 +43,15 @@ func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	configured := make(chan map[string]string)
-	following.Go(func() { i.followAWSNode(ctx, c, configured) })
+	if !i.managed() {
+		following.Go(func() { i.followAWSNode(ctx, c, configured) })
+	}
 	n := &podNetwork{i: i}
 	var next <-chan time.Time // nil until aws-node is there
+	if i.managed() {
+		n.ipam = simulated.NewManagedIPAM(i.rt.cfg, i.rt.clock, i.in, maxPods, c.cfg.ClusterName, c.node)
+		next = i.rt.clock.After(0)
+	}
 	delay := time.Second
 	for {
 		select {
@@ -148,6 +161,9 @@ func (i *instance) connectAddresses(ctx context.Context, all []simulated.PodAddr
 	}
 	if err := i.machine.Write(ctx, poolFile, b, 0o600); err != nil {
 		return err
+	}
+	if i.managed() {
+		return i.machine.Write(ctx, "/etc/cni/net.d/10-aws.conflist", []byte(managedCNI), 0o644)
 	}
 	// The container aws-node sees that, and writes the configuration without which the node is not Ready.
 	return i.machine.Write(ctx, readyFile, nil, 0o644)

@@ -175,19 +175,7 @@ func (k *kubelet) markCNI(ctx context.Context, ready bool) {
 // startIPAM starts the daemon.
 func (k *kubelet) startIPAM(ctx context.Context) error {
 	if k.isManaged() {
-		// https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html: prefixes by default
-		env := map[string]string{"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1", "CLUSTER_NAME": k.m.clusterName()}
-		if k.hostIP.Is6() {
-			env["ENABLE_IPv6"], env["ENABLE_IPv4"] = "true", "false"
-		}
-		k.ipam.cfg = parseCNI(env)
-		k.ipam.cfg.node = k.name
-		k.ipam.byEKS = func(ctx context.Context, c node.Call) error {
-			if k.m.rt.cfg.ManagedCall == nil {
-				return nil
-			}
-			return k.m.rt.cfg.ManagedCall(ctx, k.m.in, k.m.clusterName(), c)
-		}
+		k.ipam.manage(k.m.clusterName(), k.name, k.hostIP.Is6())
 		return k.ipam.start(ctx)
 	}
 	if k.hasOwnCNI() { // the pod has the machine's address

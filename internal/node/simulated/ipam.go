@@ -27,6 +27,30 @@ func NewIPAM(cfg node.Config, now clock.WithTicker, in machine.Instance, maxPods
 	}}
 }
 
+// NewManagedIPAM returns what is the daemon on a node of EKS Auto Mode, which has no aws-node.
+func NewManagedIPAM(cfg node.Config, now clock.WithTicker, in machine.Instance, maxPods int, cluster, name string) *IPAM {
+	p := NewIPAM(cfg, now, in, maxPods, nil)
+	p.d.manage(cluster, name, false)
+	return p
+}
+
+// manage configures the daemon as EKS Auto Mode does: addresses come in prefixes, and EKS calls EC2 as the cluster role.
+// https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html
+func (d *ipamd) manage(cluster, name string, six bool) {
+	env := map[string]string{"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1", "CLUSTER_NAME": cluster}
+	if six {
+		env["ENABLE_IPv6"], env["ENABLE_IPv4"] = "true", "false"
+	}
+	d.cfg = parseCNI(env)
+	d.cfg.node = name
+	d.byEKS = func(ctx context.Context, c node.Call) error {
+		if d.m.rt.cfg.ManagedCall == nil {
+			return nil
+		}
+		return d.m.rt.cfg.ManagedCall(ctx, d.m.in, cluster, c)
+	}
+}
+
 // Configure changes the environment, as a new pod of aws-node does. Start has to be called again.
 func (p *IPAM) Configure(env map[string]string) { p.d.cfg = parseCNI(env) }
 

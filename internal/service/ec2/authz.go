@@ -242,11 +242,13 @@ func operated[T any](k resource.Kind[T], keys func(resource.Scope, *T) map[strin
 }
 
 // operatorPolicy is the policy of resources that an AWS service manages: users may look at them and tag them, and only
-// the service, under its service-linked role, which no policy binds, may change them.
+// the service may change them, under its service-linked role, which no policy binds, or in a role's session of its own: EKS
+// attaches volumes as the cluster role.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/amazon-ec2-managed-instances.html
 // [seen] aws/eks-node-monitoring-agent#151: "explicitly denied ec2:TerminateInstances via a resource-based policy"
 var operatorPolicy = policy.Source{Name: "policy of the resource's operator", Document: &policy.Document{Statements: []policy.Statement{
-	{Principals: &policy.Principals{All: true}, Deny: true, Resources: []string{"*"}, NotActions: []string{"ec2:Describe*", "ec2:Get*", "ec2:CreateTags", "ec2:DeleteTags", "ec2:RunInstances", "ec2:CreateFleet"}},
+	{Principals: &policy.Principals{All: true}, Deny: true, Resources: []string{"*"}, NotActions: []string{"ec2:Describe*", "ec2:Get*", "ec2:CreateTags", "ec2:DeleteTags", "ec2:RunInstances", "ec2:CreateFleet"},
+		Conditions: []policy.Condition{{Operator: "StringNotEquals", Key: "drydock:InvokedBy", Values: []string{"eks.amazonaws.com"}}}},
 }}}
 
 // authzImage resolves an image. The ARNs of images and snapshots have no account.

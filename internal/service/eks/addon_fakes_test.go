@@ -26,9 +26,10 @@ import (
 // fakeObjects are the objects of one cluster. They support server-side apply's field ownership as
 // far as tests need it.
 type fakeObjects struct {
-	lists map[string][]unstructured.Unstructured // what List returns, by resource
-	mu    sync.Mutex
-	byID  map[string]*unstructured.Unstructured
+	patched map[string]map[string]any              // by RESOURCE/NAME or RESOURCE/NAME/status
+	lists   map[string][]unstructured.Unstructured // what List returns, by resource
+	mu      sync.Mutex
+	byID    map[string]*unstructured.Unstructured
 	// foreign are fields that another manager owns, by object and dotted path.
 	foreign map[string]map[string]any
 	// refused are objects that admission rejects, and the errors.
@@ -239,6 +240,20 @@ func (f *fakeObjects) List(_ context.Context, r schema.GroupVersionResource) ([]
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lists[r.Resource], f.silent
+}
+
+func (f *fakeObjects) Patch(_ context.Context, r schema.GroupVersionResource, name string, change map[string]any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.patched == nil {
+		f.patched = map[string]map[string]any{}
+	}
+	f.patched[r.Resource+"/"+name] = change
+	return f.silent
+}
+
+func (f *fakeObjects) PatchStatus(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error {
+	return f.Patch(ctx, r, name+"/status", change)
 }
 
 func (f *fakeObjects) Delete(_ context.Context, o *unstructured.Unstructured) error {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,9 +29,18 @@ import (
 type fakeAutoNodes struct {
 	*fakeEC2
 	*fakeIAM
-	tags map[string]string                   // of the last session of the cluster role
-	deny error                               // of AsClusterRole
 	made *ec2types.RequestLaunchTemplateData // by the last CreateLaunchTemplate
+
+	session sync.Mutex
+	tags    map[string]string // of the last session of the cluster role
+	deny    error             // of AsClusterRole
+}
+
+// setDeny makes the cluster role assumable, or not.
+func (f *fakeAutoNodes) setDeny(err error) {
+	f.session.Lock()
+	defer f.session.Unlock()
+	f.deny = err
 }
 
 func (f *fakeAutoNodes) CreateFleet(context.Context, *awsec2.CreateFleetInput) (*awsec2.CreateFleetOutput, error) {
@@ -50,6 +61,8 @@ func (f *fakeAutoNodes) AddRoleToInstanceProfile(ctx context.Context, in *awsiam
 }
 
 func (f *fakeAutoNodes) AsClusterRole(ctx context.Context, _, _, _ string, tags map[string]string) (context.Context, error) {
+	f.session.Lock()
+	defer f.session.Unlock()
 	f.tags = tags
 	return ctx, f.deny
 }
@@ -78,6 +91,22 @@ func TestAutoModeOfANewCluster(t *testing.T) {
 	if err != nil || len(policies.AssociatedAccessPolicies) != 1 || !strings.HasSuffix(*policies.AssociatedAccessPolicies[0].PolicyArn, "/AmazonEKSAutoNodePolicy") {
 		t.Errorf("%+v, %v", policies, err)
 	}
+	// The service-linked role may act in the cluster, as long as EKS Auto Mode is enabled.
+	own := func() string {
+		t.Helper()
+		out := testkit.Must(w.client.ListAssociatedAccessPolicies(t.Context(), &awseks.ListAssociatedAccessPoliciesInput{
+			ClusterName: aws.String("auto"), PrincipalArn: aws.String(w.arn("role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS")),
+		}))(t)
+		var names []string
+		for _, p := range out.AssociatedAccessPolicies {
+			names = append(names, strings.TrimPrefix(*p.PolicyArn, "arn:aws:eks::aws:cluster-access-policy/AmazonEKS"))
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	if got, want := own(), "BlockStorageClusterPolicy BlockStoragePolicy ClusterInsightsPolicy ComputeClusterPolicy ComputePolicy EventPolicy LoadBalancingClusterPolicy LoadBalancingPolicy NetworkingClusterPolicy NetworkingPolicy"; got != want {
+		t.Errorf("policies %s, want %s", got, want)
+	}
 	var set *automode.Setting
 	w.eventually(func() error {
 		if set = w.planes.setting(); set == nil {
@@ -87,6 +116,13 @@ func TestAutoModeOfANewCluster(t *testing.T) {
 	})
 	if set.NodeRole != "node" || strings.Join(set.NodePools, " ") != "general-purpose system" || set.SecurityGroup != *c.ResourcesVpcConfig.ClusterSecurityGroupId {
 		t.Errorf("%+v", set)
+	}
+	off := autoMode(w, false)
+	off.Name = aws.String("auto")
+	testkit.Must(w.client.UpdateClusterConfig(t.Context(), off))(t)
+	w.waitCluster("auto", ekstypes.ClusterStatusActive)
+	if got := own(); got != "ClusterInsightsPolicy EventPolicy" {
+		t.Errorf("policies %s after the end of EKS Auto Mode", got)
 	}
 }
 

@@ -174,6 +174,8 @@ func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
 			return out.Update, nil
 		}, func(*ekstypes.Cluster) bool { return true }},
 		{ekstypes.UpdateTypeCertificateAuthorityUpdate, activate(1), func(*ekstypes.Cluster) bool { return true }},
+		{ekstypes.UpdateTypeAutoModeUpdate, config(autoMode(w, true)), func(c *ekstypes.Cluster) bool { return *c.ComputeConfig.Enabled && w.planes.setting() != nil }},
+		{ekstypes.UpdateTypeAutoModeUpdate, config(autoMode(w, false)), func(c *ekstypes.Cluster) bool { return !*c.ComputeConfig.Enabled && w.planes.setting() == nil }},
 		{ekstypes.UpdateTypeDeletionProtectionUpdate, config(&awseks.UpdateClusterConfigInput{DeletionProtection: aws.Bool(true)}),
 			func(c *ekstypes.Cluster) bool { return *c.DeletionProtection }},
 	} {
@@ -198,7 +200,7 @@ func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
 		})
 	}
 	list, err := w.client.ListUpdates(ctx, &awseks.ListUpdatesInput{Name: dev})
-	if err != nil || len(list.UpdateIds) != 14 {
+	if err != nil || len(list.UpdateIds) != 16 {
 		t.Errorf("%d updates, %v", len(list.UpdateIds), err)
 	}
 }

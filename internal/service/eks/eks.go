@@ -32,7 +32,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
-	"github.com/drydock-dev/drydock/internal/service/eks/autobalancing"
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/capability"
@@ -95,7 +94,7 @@ func New(cfg Config) (*Service, error) {
 	s.addons = addon.New(b, s.identities)
 	s.nodegroups = nodegroup.New(b, s.principals)
 	s.profiles = fargate.New(b, s.principals)
-	s.clusters = cluster.New(b, s.principals, s.addons, s.nodegroups, s.autoNodes, autobalancing.New(b))
+	s.clusters = cluster.New(b, s.principals, s.addons, s.nodegroups, s.autoNodes)
 	s.pods = pod.New(b, s.identities)
 	s.capabilities = capability.New(b, s.principals)
 	return s, nil
@@ -108,6 +107,7 @@ type (
 	Keys          = base.Keys
 	AutoNodes     = base.AutoNodes
 	LoadBalancers = base.LoadBalancers
+	Volumes       = base.Volumes
 	Twins         = base.Twins
 	TwinObjects   = base.TwinObjects
 	ZonalShifts   = base.ZonalShifts

@@ -45,6 +45,8 @@ type world struct {
 	serverLog *slog.Logger
 	ec2       *fakeEC2
 	auto      *fakeAutoNodes
+	balancing *fakeBalancing // nil if EKS creates no load balancers
+	volumes   *fakeVolumes   // nil if EKS creates no volumes
 	account   string
 	client    *awseks.Client
 	svc       *eks.Service
@@ -74,7 +76,7 @@ func withClock(w *world) {
 // eventually is testkit.Eventually, during which the world's clock advances.
 func (w *world) eventually(check func() error) {
 	w.Helper()
-	testkit.Eventually(w, 40*time.Second, func() error {
+	testkit.Eventually(w, 15*time.Second, func() error {
 		err := check()
 		if err != nil && w.fake != nil {
 			w.fake.Step(w.pace)
@@ -131,7 +133,16 @@ func (w *world) newService(st *store.Store) *eks.Service {
 	if w.noKeys {
 		keys = nil
 	}
+	var balancing eks.LoadBalancers
+	if w.balancing != nil {
+		balancing = w.balancing
+	}
+	var volumes eks.Volumes
+	if w.volumes != nil {
+		volumes = w.volumes
+	}
 	svc, err := eks.New(eks.Config{
+		LoadBalancers: balancing, Volumes: volumes,
 		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, AutoNodes: w.auto, Keys: keys, Twins: w.twins, Logs: &w.logs, ZonalShifts: w.shifts,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureServiceRole: w.ensureServiceRole,

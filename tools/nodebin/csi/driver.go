@@ -48,6 +48,10 @@ func driver(ctx context.Context, args []string) error {
 	fs.StringVar(&cluster, "k8s-tag-cluster-id", "", "the cluster's ID in tags")
 	attachLimit := fs.Int64("volume-attach-limit", -1, "the number of volumes of a node, instead of the instance's")
 	reserved := fs.Int64("reserved-volume-attachments", -1, "how many attachments are not for claims, instead of those that the node has")
+	name := fs.String("driver-name", driverName, "the driver's name; EKS Auto Mode's has another one")
+	topology := tagFlag{}
+	fs.Var(&topology, "topology", "more labels of a node's topology, as key=value pairs")
+	plugins := fs.String("plugin-registration-path", "", "the folder in which the kubelet looks for plugins, if a node's driver registers itself")
 	for _, name := range []string{"batching", "aws-sdk-debug-log", "warn-on-invalid-tag", "enable-otel-tracing", "legacy-xfs", "windows-host-process", "deprecated-metrics"} {
 		fs.Bool(name, false, "without effect here")
 	}
@@ -58,7 +62,7 @@ func driver(ctx context.Context, args []string) error {
 		return err
 	}
 	srv := grpc.NewServer(grpc.UnaryInterceptor(logErrors))
-	csi.RegisterIdentityServer(srv, identity{})
+	csi.RegisterIdentityServer(srv, identity{name: *name})
 	switch mode {
 	case "controller", "all":
 		client, err := ec2Client(ctx)
@@ -69,7 +73,7 @@ func driver(ctx context.Context, args []string) error {
 	}
 	switch mode {
 	case "node", "all":
-		csi.RegisterNodeServer(srv, &nodeServer{limit: *attachLimit, reserved: *reserved})
+		csi.RegisterNodeServer(srv, &nodeServer{limit: *attachLimit, reserved: *reserved, driver: *name, topology: topology})
 	}
 	_, socket, ok := strings.Cut(*endpoint, ":")
 	if !ok {
@@ -80,7 +84,12 @@ func driver(ctx context.Context, args []string) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, srv.GracefulStop)()
-	return srv.Serve(l)
+	failed := make(chan error, 2)
+	go func() { failed <- srv.Serve(l) }()
+	if *plugins != "" {
+		go func() { failed <- announce(ctx, *name, l.Addr().String(), *plugins) }()
+	}
+	return <-failed
 }
 
 // tagFlag is a flag of the form key1=value1,key2=value2.
@@ -193,10 +202,11 @@ func instanceOfNode(ctx context.Context, name string) (instance, error) {
 
 type identity struct {
 	csi.UnimplementedIdentityServer
+	name string
 }
 
-func (identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: driverName, VendorVersion: driverVersion}, nil
+func (i identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: i.name, VendorVersion: driverVersion}, nil
 }
 
 func (identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {

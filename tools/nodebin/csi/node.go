@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -28,6 +29,8 @@ const attachments = 28
 type nodeServer struct {
 	csi.UnimplementedNodeServer
 	limit, reserved int64 // negative if not set
+	driver          string
+	topology        map[string]string // besides the zone
 }
 
 func (s *nodeServer) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
@@ -46,10 +49,12 @@ func (s *nodeServer) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest)
 		}
 		limit = max(attachments-own, 1)
 	}
-	return &csi.NodeGetInfoResponse{
-		NodeId: here.id, MaxVolumesPerNode: limit,
-		AccessibleTopology: &csi.Topology{Segments: map[string]string{zoneKey: here.zone, driverZoneKey: here.zone, "kubernetes.io/os": "linux"}},
-	}, nil
+	segments := map[string]string{zoneKey: here.zone, "topology." + s.driver + "/zone": here.zone}
+	if s.driver == driverName {
+		segments["kubernetes.io/os"] = "linux"
+	}
+	maps.Copy(segments, s.topology)
+	return &csi.NodeGetInfoResponse{NodeId: here.id, MaxVolumesPerNode: limit, AccessibleTopology: &csi.Topology{Segments: segments}}, nil
 }
 
 func (s *nodeServer) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {

@@ -39,7 +39,26 @@ func register(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	socket := filepath.Join(*dir, name+"-reg.sock")
+	if *health == "" {
+		return announce(ctx, name, *path, *dir)
+	}
+	failed := make(chan error, 2)
+	go func() {
+		failed <- serveHTTP(ctx, *health, func() error { _, err := os.Stat(registrationSocket(name, *dir)); return err })
+	}()
+	go func() { failed <- announce(ctx, name, *path, *dir) }()
+	return <-failed
+}
+
+func registrationSocket(driver, dir string) string { return filepath.Join(dir, driver+"-reg.sock") }
+
+// announce answers the kubelet, which finds a driver by its socket in dir, until ctx ends. path is the driver's own socket as the
+// kubelet sees it.
+func announce(ctx context.Context, driver, path, dir string) error {
+	socket := registrationSocket(driver, dir)
+	if err := os.MkdirAll(dir, 0o750); err != nil { // the kubelet may not have begun
+		return err
+	}
 	l, err := listen(socket)
 	if err != nil {
 		return err
@@ -48,15 +67,10 @@ func register(ctx context.Context, args []string) error {
 	srv := grpc.NewServer()
 	failed := make(chan error, 1)
 	registration.RegisterRegistrationServer(srv, &registrationServer{info: &registration.PluginInfo{
-		Type: registration.CSIPlugin, Name: name, Endpoint: *path, SupportedVersions: []string{"1.0.0"},
+		Type: registration.CSIPlugin, Name: driver, Endpoint: path, SupportedVersions: []string{"1.0.0"},
 	}, failed: failed})
 	go func() { failed <- srv.Serve(l) }()
 	defer srv.Stop()
-	if *health != "" {
-		go func() {
-			failed <- serveHTTP(ctx, *health, func() error { _, err := os.Stat(socket); return err })
-		}()
-	}
 	select {
 	case <-ctx.Done():
 		return nil

@@ -2,10 +2,12 @@
 // containerd and the kubelet and their configuration. A leaf, because the programs cost minutes to compile.
 package launch
 
-// The modes. containerd has no configuration other than its files; the kubelet has a Kubelet.
+// The modes. The kubelet has a Kubelet as its configuration, the others have none. VolumeDriver is the driver of volumes on nodes
+// of EKS Auto Mode, which have no pod of it.
 const (
-	Containerd = "containerd"
-	KubeletRun = "kubelet"
+	Containerd   = "containerd"
+	KubeletRun   = "kubelet"
+	VolumeDriver = "ebs-csi-node"
 )
 
 // Kubelet says how a kubelet differs from what its files say, as JSON.

@@ -251,7 +251,7 @@ func (s *Service) watchAuth(ses *plane.Session) *authWatch {
 	w.current.Store(&AuthMap{})
 	maps := ses.Client.CoreV1().ConfigMaps(authNamespace)
 	only := fields.OneTermEqualSelector("metadata.name", authName).String()
-	inf := ses.Informer(&corev1.ConfigMap{},
+	inf := ses.Informer(ses.Context, &corev1.ConfigMap{},
 		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = only
 			return maps.List(ctx, o)

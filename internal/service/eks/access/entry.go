@@ -434,6 +434,7 @@ func (s *Service) EnsureOwnEntries(tx *store.Tx, cluster store.Key, rec *record.
 	for _, p := range []string{"AmazonEKSClusterInsightsPolicy", "AmazonEKSEventPolicy"} {
 		own.Policies = append(own.Policies, associated(accesspolicies.ARN(p), *own.Entry.CreatedAt))
 	}
+	s.setAutoPolicies(own, rec.AutoMode().On())
 	if _, err := ensureEntry(tx, cluster, own); err != nil {
 		return err
 	}
@@ -487,6 +488,43 @@ func Dismiss[T any](tx *store.Tx, c store.Collection[T], cluster store.Key, role
 // Admit creates an access entry for a node role, unless it has one.
 func (s *Service) Admit(tx *store.Tx, cluster store.Key, role record.Identity, typ string) (made bool, err error) {
 	return ensureEntry(tx, cluster, s.newEntry(cluster, role, typ))
+}
+
+// autoPolicies are what EKS Auto Mode may do in a cluster. The user guide says that the cluster role has them; the managed
+// policy of EKS's service-linked role, and the refusal of AssociateAccessPolicy for other principals, say that it is that role.
+// https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonEKSServiceRolePolicy.html
+func autoPolicies() (out []string) {
+	for _, of := range []string{"BlockStorage", "Compute", "LoadBalancing", "Networking"} {
+		out = append(out, accesspolicies.ARN("AmazonEKS"+of+"ClusterPolicy"), accesspolicies.ARN("AmazonEKS"+of+"Policy"))
+	}
+	return out
+}
+
+// setAutoPolicies associates the policies of EKS Auto Mode with an entry, or disassociates them.
+func (s *Service) setAutoPolicies(e *record.AccessEntry, on bool) {
+	wanted := autoPolicies()
+	e.Policies = slices.DeleteFunc(slices.Clone(e.Policies), func(a ekstypes.AssociatedAccessPolicy) bool {
+		i := slices.Index(wanted, *a.PolicyArn)
+		if on && i >= 0 { // it has this one already
+			wanted = slices.Delete(wanted, i, i+1)
+			return false
+		}
+		return i >= 0
+	})
+	if on {
+		for _, p := range wanted {
+			e.Policies = append(e.Policies, associated(p, s.Now()))
+		}
+	}
+}
+
+// SetAutoMode lets EKS Auto Mode act in a cluster, or no longer.
+func (s *Service) SetAutoMode(tx *store.Tx, cluster store.Key, on bool) error {
+	err := record.AccessEntries.Update(tx, cluster.Below(base.ServiceRoleARN(cluster.Account)), func(r *record.AccessEntry) error {
+		s.setAutoPolicies(r, on)
+		return nil
+	})
+	return store.IgnoreNotFound(err)
 }
 
 // AdmitAutoNodes creates the access entry of the nodes of EKS Auto Mode's built-in node pools, unless their role has one.

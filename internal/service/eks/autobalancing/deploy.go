@@ -2,6 +2,7 @@ package autobalancing
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -74,6 +75,7 @@ type owned struct {
 	others   []elbv2types.LoadBalancer // that the stack no longer wants
 	groups   []elbv2types.TargetGroup
 	security []ec2types.SecurityGroup
+	tags     map[string]map[string]string // by the ARN
 }
 
 // A deployer changes what a cluster has in AWS.
@@ -128,7 +130,7 @@ func (d *deployer) look() (map[string]*owned, error) {
 			if id := tags[kind+stackTag]; id != "" {
 				id = kind + "/" + id
 				if out[id] == nil {
-					out[id] = &owned{id: id}
+					out[id] = &owned{id: id, tags: map[string]map[string]string{}}
 				}
 				return out[id]
 			}
@@ -181,6 +183,7 @@ func (d *deployer) look() (map[string]*owned, error) {
 			if o == nil {
 				continue
 			}
+			o.tags[*r.ResourceArn] = tags
 			if b, ok := balancers[*r.ResourceArn]; ok {
 				o.others = append(o.others, b)
 			} else {
@@ -222,6 +225,7 @@ func (d *deployer) deploy(st *stack, have *owned) (string, error) {
 		}
 		return false
 	})
+	var late []error // of tags, which hold up nothing else
 	sg, err := d.securityGroup(st, have)
 	if err != nil {
 		return "", err
@@ -241,8 +245,11 @@ func (d *deployer) deploy(st *stack, have *owned) (string, error) {
 			return "", err
 		}
 		have.balancer = &out.LoadBalancers[0]
-	} else if err := d.moveBalancer(st, have.balancer); err != nil {
-		return "", err
+	} else {
+		if err := d.moveBalancer(st, have.balancer); err != nil {
+			return "", err
+		}
+		late = append(late, d.retag(*have.balancer.LoadBalancerArn, have.tags[*have.balancer.LoadBalancerArn], d.tags(st, "LoadBalancer")))
 	}
 	if len(st.attributes) > 0 {
 		in := &awselbv2.ModifyLoadBalancerAttributesInput{LoadBalancerArn: have.balancer.LoadBalancerArn}
@@ -258,6 +265,9 @@ func (d *deployer) deploy(st *stack, have *owned) (string, error) {
 		if arns[name], err = d.targetGroup(st, name, st.groups[name], have); err != nil {
 			return "", err
 		}
+		if now := have.tags[arns[name]]; now != nil {
+			late = append(late, d.retag(arns[name], now, d.tags(st, st.groups[name].resource)))
+		}
 	}
 	if err := d.listeners(st, *have.balancer.LoadBalancerArn, arns); err != nil {
 		return "", err
@@ -270,7 +280,7 @@ func (d *deployer) deploy(st *stack, have *owned) (string, error) {
 			}
 		}
 	}
-	return aws.ToString(have.balancer.DNSName), nil
+	return aws.ToString(have.balancer.DNSName), errors.Join(late...)
 }
 
 func (d *deployer) moveBalancer(st *stack, b *elbv2types.LoadBalancer) error {
@@ -283,6 +293,34 @@ func (d *deployer) moveBalancer(st *stack, b *elbv2types.LoadBalancer) error {
 	}
 	_, err := d.s.LoadBalancers.SetSubnets(d.as, &awselbv2.SetSubnetsInput{LoadBalancerArn: b.LoadBalancerArn, Subnets: st.subnets})
 	return err
+}
+
+// retag gives a load balancer or a target group the tags that are wanted. As the AWS Load Balancer Controller does, it takes
+// others away. The managed policy allows neither: users who change tags must let the cluster role do so.
+// https://docs.aws.amazon.com/eks/latest/userguide/auto-learn-iam.html#tag-prop
+func (d *deployer) retag(arn string, now, want map[string]string) error {
+	add, gone := map[string]string{}, []string{}
+	for k, v := range want {
+		if has, ok := now[k]; !ok || has != v {
+			add[k] = v
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(now)) {
+		if _, ok := want[k]; !ok && !strings.HasPrefix(k, "aws:") {
+			gone = append(gone, k)
+		}
+	}
+	if len(add) > 0 {
+		if _, err := d.s.LoadBalancers.AddTags(d.as, &awselbv2.AddTagsInput{ResourceArns: []string{arn}, Tags: elbTags(add)}); err != nil {
+			return err
+		}
+	}
+	if len(gone) > 0 {
+		if _, err := d.s.LoadBalancers.RemoveTags(d.as, &awselbv2.RemoveTagsInput{ResourceArns: []string{arn}, TagKeys: gone}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // targetGroup returns the ARN of a target group with the wanted targets. What a group cannot change is in its name.

@@ -87,13 +87,49 @@ func (d *deployer) listeners(st *stack, balancer string, arns map[string]string)
 				}
 			}
 		}
-		for _, more := range l.certificates[min(1, len(l.certificates)):] { // adding one that is there changes nothing
-			if _, err := d.s.LoadBalancers.AddListenerCertificates(d.as, &awselbv2.AddListenerCertificatesInput{ListenerArn: &arn, Certificates: []elbv2types.Certificate{{CertificateArn: &more}}}); err != nil {
-				return err
-			}
+		if err := d.certificates(arn, l); err != nil {
+			return err
 		}
 		if err := d.rules(st, arn, l, arns); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// certificates adds the certificates that a listener lacks besides its default one, and removes those that are no longer wanted.
+func (d *deployer) certificates(listener string, l listener) error {
+	if len(l.certificates) == 0 {
+		return nil
+	}
+	var now []string
+	for marker := (*string)(nil); ; {
+		page, err := d.s.LoadBalancers.DescribeListenerCertificates(d.svc, &awselbv2.DescribeListenerCertificatesInput{ListenerArn: &listener, Marker: marker})
+		if err != nil {
+			return err
+		}
+		for _, c := range page.Certificates {
+			if !aws.ToBool(c.IsDefault) {
+				now = append(now, aws.ToString(c.CertificateArn))
+			}
+		}
+		if marker = page.NextMarker; marker == nil {
+			break
+		}
+	}
+	want := l.certificates[1:]
+	for _, c := range want {
+		if !slices.Contains(now, c) {
+			if _, err := d.s.LoadBalancers.AddListenerCertificates(d.as, &awselbv2.AddListenerCertificatesInput{ListenerArn: &listener, Certificates: []elbv2types.Certificate{{CertificateArn: &c}}}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range now {
+		if !slices.Contains(want, c) {
+			if _, err := d.s.LoadBalancers.RemoveListenerCertificates(d.as, &awselbv2.RemoveListenerCertificatesInput{ListenerArn: &listener, Certificates: []elbv2types.Certificate{{CertificateArn: &c}}}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package autobalancing
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -170,7 +171,7 @@ func (c *cluster) modelService(ctx context.Context, d *deployer, svc *corev1.Ser
 		if certs := list(set["ssl-cert"]); len(certs) > 0 && (len(secure) == 0 || slices.Contains(secure, strconv.Itoa(int(p.Port))) || slices.Contains(secure, p.Name)) {
 			l.protocol, l.certificates = elbv2types.ProtocolEnumTls, certs
 		}
-		if l.group, err = c.addGroup(ctx, st, d, svc, p, back, typ, checkOf(set)); err != nil {
+		if l.group, err = c.addGroup(ctx, st, d, svc, p, back, typ, localCheck(checkOf(set), svc, typ)); err != nil {
 			return nil, err
 		}
 		st.listeners = append(st.listeners, l)
@@ -180,6 +181,16 @@ func (c *cluster) modelService(ctx context.Context, d *deployer, svc *corev1.Ser
 
 func checkOf(set settings) check {
 	return check{set["healthcheck-protocol"], set["healthcheck-path"], set["healthcheck-port"]}
+}
+
+// localCheck returns the health check of a service's instances. With externalTrafficPolicy Local, kube-proxy says at a port of
+// its own whether a node has a pod of the service, unless annotations say otherwise.
+// https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/service/annotations/#healthcheck
+func localCheck(c check, svc *corev1.Service, typ elbv2types.TargetTypeEnum) check {
+	if typ != elbv2types.TargetTypeEnumInstance || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal || svc.Spec.HealthCheckNodePort == 0 {
+		return c
+	}
+	return check{cmp.Or(c.protocol, "HTTP"), cmp.Or(c.path, "/healthz"), cmp.Or(c.port, strconv.Itoa(int(svc.Spec.HealthCheckNodePort)))}
 }
 
 // addGroup adds the target group of a port of a service to a stack, and returns its name.
@@ -234,13 +245,8 @@ func ready(n *corev1.Node) bool {
 
 // endpoints returns the addresses of the ready pods behind a port of a service.
 func (c *cluster) endpoints(svc *corev1.Service, p *corev1.ServicePort) (out []target) {
-	objects, err := c.slices.GetIndexer().ByIndex(byService, svc.Namespace+"/"+svc.Name)
-	if err != nil {
-		return nil // impossible: the index exists
-	}
-	for _, o := range objects {
-		e, ok := o.(*discoveryv1.EndpointSlice)
-		if !ok || e.AddressType != discoveryv1.AddressTypeIPv4 {
+	for _, e := range c.slices.By(byService, svc.Namespace+"/"+svc.Name) {
+		if e.AddressType != discoveryv1.AddressTypeIPv4 {
 			continue
 		}
 		i := slices.IndexFunc(e.Ports, func(q discoveryv1.EndpointPort) bool { return aws.ToString(q.Name) == p.Name })
@@ -314,10 +320,8 @@ func (d *deployer) subnets(named []string, tags map[string][]string, scheme elbv
 // classOf returns the class of an ingress if EKS Auto Mode serves it.
 func (c *cluster) classOf(ing *networkingv1.Ingress) *networkingv1.IngressClass {
 	name := aws.ToString(ing.Spec.IngressClassName)
-	for _, o := range c.classes.GetStore().List() {
-		if class, ok := o.(*networkingv1.IngressClass); ok && class.Name == name && class.Spec.Controller == ingressController {
-			return class
-		}
+	if class, ok := c.classes.Get(name); ok && class.Spec.Controller == ingressController {
+		return class
 	}
 	return nil
 }
@@ -437,9 +441,8 @@ func (c *cluster) modelIngress(ctx context.Context, d *deployer, ing *networking
 		if b.Service == nil {
 			return "", fmt.Errorf("ingress %s/%s: only services can be backends", ing.Namespace, ing.Name)
 		}
-		o, ok, err := c.services.GetStore().GetByKey(ing.Namespace + "/" + b.Service.Name)
-		svc, isService := o.(*corev1.Service)
-		if err != nil || !ok || !isService {
+		svc, ok := c.services.Get(ing.Namespace + "/" + b.Service.Name)
+		if !ok {
 			return "", fmt.Errorf("ingress: %s/%s: Service %q not found", ing.Namespace, ing.Name, b.Service.Name)
 		}
 		i := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
-	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -45,11 +42,7 @@ type object interface {
 func (c *cluster) pass(ctx context.Context, rec *record.Cluster) error {
 	wanted := map[string][]object{} // by stack
 	var leaving []object
-	for _, o := range c.services.GetStore().List() {
-		svc, ok := o.(*corev1.Service)
-		if !ok {
-			continue
-		}
+	for _, svc := range c.services.All() {
 		if svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == serviceClass {
 			id := stackOf(kindService, svc)
 			wanted[id] = append(wanted[id], svc)
@@ -57,11 +50,7 @@ func (c *cluster) pass(ctx context.Context, rec *record.Cluster) error {
 			leaving = append(leaving, svc)
 		}
 	}
-	for _, o := range c.ingresses.GetStore().List() {
-		ing, ok := o.(*networkingv1.Ingress)
-		if !ok {
-			continue
-		}
+	for _, ing := range c.ingresses.All() {
 		if class := c.classOf(ing); ing.DeletionTimestamp == nil && class != nil {
 			id := stackOf(kindIngress, ing)
 			wanted[id] = append(wanted[id], ing)
@@ -73,7 +62,7 @@ func (c *cluster) pass(ctx context.Context, rec *record.Cluster) error {
 		return nil
 	}
 	d := &deployer{s: c.s, key: c.key, rec: rec, svc: c.s.AsService(ctx, c.key.Account, c.key.Region)}
-	d.as, d.asErr = c.s.asCluster(ctx, c.key, rec)
+	d.as, d.asErr = c.s.AsClusterRole(ctx, c.key, rec)
 	have, err := d.look()
 	if err != nil {
 		return err
@@ -191,37 +180,11 @@ func (c *cluster) setHost(ctx context.Context, o object, host string) error {
 	return err
 }
 
-// steady returns what of a message is the same in each attempt: denials have the numbers of a session, and a sealed message.
-func steady(message string) string {
-	message, _, _ = strings.Cut(message, "Encoded authorization failure message")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, message)
-}
-
-// tell gives an object an event, unless it got the same one last.
+// tell gives an object an event.
 func (c *cluster) tell(ctx context.Context, o object, typ, reason, message string) {
-	id := string(o.GetUID())
-	if c.told[id] == reason+steady(message) {
-		return
-	}
-	c.told[id] = reason + steady(message)
-	now, ref := metav1.NewTime(c.s.Now()), corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
+	ref := corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 	if kindOf(o) == kindIngress {
 		ref.Kind, ref.APIVersion = "Ingress", "networking.k8s.io/v1"
 	}
-	if len(message) > 1024 {
-		message = strings.ToValidUTF8(message[:1024], "")
-	}
-	_, err := c.ses.Client.CoreV1().Events(o.GetNamespace()).Create(ctx, &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", o.GetName(), now.UnixNano()), Namespace: o.GetNamespace()},
-		InvolvedObject: ref, Type: typ, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
-		Source: corev1.EventSource{Component: "eks-load-balancing"},
-	}, metav1.CreateOptions{})
-	if err != nil && ctx.Err() == nil {
-		c.s.Log.Debug("an event of a load balancer", "object", id, "err", err)
-	}
+	c.events.Tell(ctx, ref, typ, reason, message)
 }

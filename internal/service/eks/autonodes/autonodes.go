@@ -22,7 +22,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
-	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A Service launches the nodes of EKS Auto Mode.
@@ -105,13 +104,6 @@ func kindOf(err error) automode.Kind {
 		return automode.NotFound
 	}
 	return automode.Other
-}
-
-// asCluster returns a context in which EKS calls as the cluster role, with the session tag that the managed policies
-// of EKS Auto Mode compare with the tags of resources. The role's trust policy must allow sts:TagSession.
-// https://docs.aws.amazon.com/eks/latest/userguide/auto-cluster-iam-role.html
-func (s *Service) asCluster(ctx context.Context, key store.Key, rec *record.Cluster) (context.Context, error) {
-	return s.AutoNodes.AsClusterRole(ctx, *rec.Cluster.Arn, *rec.Cluster.RoleArn, key.Region, map[string]string{automode.TagCluster: key.ID})
 }
 
 // tagsOf returns the tags of what EKS Auto Mode creates for a NodeClass and a node pool.

@@ -1,13 +1,15 @@
 package autonodes
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drydock-dev/drydock/internal/automode"
@@ -16,14 +18,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The paths of EKS Auto Mode's kinds in a cluster.
 const (
-	nodeClaims  = "/apis/karpenter.sh/v1/nodeclaims"
-	nodePools   = "/apis/karpenter.sh/v1/nodepools"
-	nodeClasses = "/apis/eks.amazonaws.com/v1/nodeclasses"
-
-	computeAuto = "eks.amazonaws.com/compute-type=auto"
-	managed     = "app.kubernetes.io/managed-by=eks"
+	computeAuto    = "eks.amazonaws.com/compute-type=auto"
+	labelManagedBy = "app.kubernetes.io/managed-by"
 )
 
 // noFinalizers is a patch. The controllers that serve the finalizers have stopped.
@@ -45,44 +42,34 @@ func (s *Service) RemoveObjects(ctx context.Context, ses *plane.Session) error {
 			return fmt.Errorf("removing the node %s: %w", n.Name, err)
 		}
 	}
-	for _, of := range []struct {
-		path, selector string
-		keep           bool // the object stays, without its finalizers
-	}{{nodePools, managed, false}, {nodeClaims, "", false}, {nodeClasses, managed, false}, {nodeClasses, "", true}} {
-		if err := removeAll(ctx, ses, of.path, of.selector, of.keep); err != nil {
-			return err
-		}
-	}
-	return nil
+	builtIn := func(o *unstructured.Unstructured) bool { return o.GetLabels()[labelManagedBy] == "eks" }
+	all := func(*unstructured.Unstructured) bool { return true }
+	return cmp.Or(
+		removeAll(ctx, ses, NodePools, builtIn), removeAll(ctx, ses, nodeClaimsResource, all), removeAll(ctx, ses, nodeClassesResource, builtIn),
+	)
 }
 
-// removeAll removes custom objects of EKS Auto Mode.
-func removeAll(ctx context.Context, ses *plane.Session, path, selector string, keep bool) error {
-	client := ses.Client.Discovery().RESTClient()
-	raw, err := client.Get().AbsPath(path).Param("labelSelector", selector).SetHeader("Accept", "application/json").DoRaw(ctx)
-	if apierrors.IsNotFound(err) { // the types have never been installed
-		return nil
-	}
+// removeAll removes the custom objects of a resource, or only their finalizers from those that stay.
+func removeAll(ctx context.Context, ses *plane.Session, resource schema.GroupVersionResource, goes func(*unstructured.Unstructured) bool) error {
+	list, err := ses.Objects.List(ctx, resource)
 	if err != nil {
-		return fmt.Errorf("listing %s: %w", path, err)
+		return fmt.Errorf("listing %s: %w", resource.Resource, err)
 	}
-	var list struct {
-		Items []struct {
-			Metadata metav1.ObjectMeta `json:"metadata"`
-		} `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return err
-	}
-	for _, o := range list.Items {
-		object := path + "/" + o.Metadata.Name
-		_, err := client.Patch(types.MergePatchType).AbsPath(object).SetHeader("Accept", "application/json").Body(noFinalizers).DoRaw(ctx)
-		if err == nil && !keep {
-			_, err = client.Delete().AbsPath(object).SetHeader("Accept", "application/json").DoRaw(ctx)
+	for i := range list {
+		o := &list[i]
+		if resource == NodePools && !goes(o) {
+			continue // users' node pools keep theirs
+		}
+		err := ses.Objects.Patch(ctx, resource, o.GetName(), map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		if err == nil && goes(o) {
+			err = ses.Objects.Delete(ctx, o)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("removing %s: %w", object, err)
+			return fmt.Errorf("removing %s %s: %w", resource.Resource, o.GetName(), err)
 		}
+	}
+	if len(list) == plane.ObjectsListed {
+		return fmt.Errorf("there are more than %d %s: the others are removed next", len(list), resource.Resource)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (s *Service) launch(ctx context.Context, key store.Key, rec *record.Cluster
 		// https://docs.aws.amazon.com/eks/latest/userguide/auto-troubleshoot.html
 		return automode.Answer{Failed: automode.LaunchFailed, Problem: &automode.Problem{Reason: reasonOf(err), Message: what + ": " + err.Error()}}
 	}
-	asCluster, err := s.asCluster(ctx, key, rec)
+	asCluster, err := s.AsClusterRole(ctx, key, rec)
 	if err != nil {
 		return refused("Error getting launch template configs", err)
 	}

@@ -127,7 +127,7 @@ func (s *Service) profile(ctx, svc context.Context, key store.Key, rec *record.C
 	}
 	if err == nil || isCode(err, "EntityAlreadyExists") {
 		var cluster context.Context
-		if cluster, err = s.asCluster(ctx, key, rec); err == nil {
+		if cluster, err = s.AsClusterRole(ctx, key, rec); err == nil {
 			_, err = s.AutoNodes.AddRoleToInstanceProfile(cluster, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
 		}
 	}

@@ -103,6 +103,7 @@ type LoadBalancers interface {
 	RevokeSecurityGroupIngress(context.Context, *awsec2.RevokeSecurityGroupIngressInput) (*awsec2.RevokeSecurityGroupIngressOutput, error)
 
 	AddListenerCertificates(context.Context, *awselbv2.AddListenerCertificatesInput) (*awselbv2.AddListenerCertificatesOutput, error)
+	AddTags(context.Context, *awselbv2.AddTagsInput) (*awselbv2.AddTagsOutput, error)
 	CreateListener(context.Context, *awselbv2.CreateListenerInput) (*awselbv2.CreateListenerOutput, error)
 	CreateLoadBalancer(context.Context, *awselbv2.CreateLoadBalancerInput) (*awselbv2.CreateLoadBalancerOutput, error)
 	CreateRule(context.Context, *awselbv2.CreateRuleInput) (*awselbv2.CreateRuleOutput, error)
@@ -112,6 +113,7 @@ type LoadBalancers interface {
 	DeleteRule(context.Context, *awselbv2.DeleteRuleInput) (*awselbv2.DeleteRuleOutput, error)
 	DeleteTargetGroup(context.Context, *awselbv2.DeleteTargetGroupInput) (*awselbv2.DeleteTargetGroupOutput, error)
 	DeregisterTargets(context.Context, *awselbv2.DeregisterTargetsInput) (*awselbv2.DeregisterTargetsOutput, error)
+	DescribeListenerCertificates(context.Context, *awselbv2.DescribeListenerCertificatesInput) (*awselbv2.DescribeListenerCertificatesOutput, error)
 	DescribeListeners(context.Context, *awselbv2.DescribeListenersInput) (*awselbv2.DescribeListenersOutput, error)
 	DescribeLoadBalancers(context.Context, *awselbv2.DescribeLoadBalancersInput) (*awselbv2.DescribeLoadBalancersOutput, error)
 	DescribeRules(context.Context, *awselbv2.DescribeRulesInput) (*awselbv2.DescribeRulesOutput, error)
@@ -121,7 +123,23 @@ type LoadBalancers interface {
 	ModifyListener(context.Context, *awselbv2.ModifyListenerInput) (*awselbv2.ModifyListenerOutput, error)
 	ModifyLoadBalancerAttributes(context.Context, *awselbv2.ModifyLoadBalancerAttributesInput) (*awselbv2.ModifyLoadBalancerAttributesOutput, error)
 	RegisterTargets(context.Context, *awselbv2.RegisterTargetsInput) (*awselbv2.RegisterTargetsOutput, error)
+	RemoveListenerCertificates(context.Context, *awselbv2.RemoveListenerCertificatesInput) (*awselbv2.RemoveListenerCertificatesOutput, error)
+	RemoveTags(context.Context, *awselbv2.RemoveTagsInput) (*awselbv2.RemoveTagsOutput, error)
 	SetSubnets(context.Context, *awselbv2.SetSubnetsInput) (*awselbv2.SetSubnetsOutput, error)
+}
+
+// Volumes are the operations with which the volumes of EKS Auto Mode are made. The context says who calls them.
+type Volumes interface {
+	AttachVolume(context.Context, *awsec2.AttachVolumeInput) (*awsec2.AttachVolumeOutput, error)
+	CreateSnapshot(context.Context, *awsec2.CreateSnapshotInput) (*awsec2.CreateSnapshotOutput, error)
+	CreateVolume(context.Context, *awsec2.CreateVolumeInput) (*awsec2.CreateVolumeOutput, error)
+	DeleteSnapshot(context.Context, *awsec2.DeleteSnapshotInput) (*awsec2.DeleteSnapshotOutput, error)
+	DeleteVolume(context.Context, *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error)
+	DescribeSnapshots(context.Context, *awsec2.DescribeSnapshotsInput) (*awsec2.DescribeSnapshotsOutput, error)
+	DescribeVolumes(context.Context, *awsec2.DescribeVolumesInput) (*awsec2.DescribeVolumesOutput, error)
+	DescribeVolumesModifications(context.Context, *awsec2.DescribeVolumesModificationsInput) (*awsec2.DescribeVolumesModificationsOutput, error)
+	DetachVolume(context.Context, *awsec2.DetachVolumeInput) (*awsec2.DetachVolumeOutput, error)
+	ModifyVolume(context.Context, *awsec2.ModifyVolumeInput) (*awsec2.ModifyVolumeOutput, error)
 }
 
 // AutoScaling are the Auto Scaling operations that a node group needs, called like Network's.
@@ -188,6 +206,8 @@ type Config struct {
 	AutoNodes AutoNodes
 	// LoadBalancers is used to create the load balancers of EKS Auto Mode. If it is nil, none are created.
 	LoadBalancers LoadBalancers
+	// Volumes is used to make the volumes of EKS Auto Mode. If it is nil, none are made.
+	Volumes Volumes
 	// ZonalShifts may be nil: then there are none.
 	ZonalShifts ZonalShifts
 	// Keys are the KMS keys for encrypting clusters. If Keys is nil, encryption is refused.

@@ -139,6 +139,9 @@ func (s *Service) endAutoNodes(ctx context.Context, key store.Key, rec record.Cl
 	if err := s.balancers.Disable(ctx, key, &rec, ses); err != nil {
 		return err
 	}
+	if err := s.storage.Disable(ctx, key, ses); err != nil {
+		return err
+	}
 	return s.auto.CleanUp(ctx, key, &rec)
 }
 
@@ -163,11 +166,12 @@ func (s *Service) terminateAutoNodes(ctx context.Context, key store.Key) error {
 }
 
 // followAutoMode tells a cluster's control plane the setting of EKS Auto Mode, which it does not keep, and starts to follow its load
-// balancers.
+// balancers and volumes.
 func (s *Service) followAutoMode(key store.Key, rec record.Cluster) {
 	s.ControlPlanes.SetAutoMode(rec.Plane.ID, autonodes.Setting(key.Region, &rec))
 	if autonodes.Enabled(&rec.Cluster) {
 		s.balancers.Follow(key, rec.Plane.ID)
+		s.storage.Follow(key, rec.Plane.ID)
 	}
 }
 

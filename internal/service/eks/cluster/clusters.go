@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
 	"github.com/drydock-dev/drydock/internal/service/eks/autobalancing"
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
+	"github.com/drydock-dev/drydock/internal/service/eks/autostorage"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/nodegroup"
@@ -41,13 +42,15 @@ type Service struct {
 	auto   *autonodes.Service
 	// balancers creates the load balancers of EKS Auto Mode.
 	balancers *autobalancing.Service
+	// storage provides the volumes of EKS Auto Mode.
+	storage *autostorage.Service
 
 	rehearsing sync.Mutex // a rehearsal boots a control plane: one at a time
 }
 
 // New returns the part of EKS that manages clusters.
-func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service, balancers *autobalancing.Service) *Service {
-	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: balancers}
+func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service) *Service {
+	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: autobalancing.New(b), storage: autostorage.New(b)}
 }
 
 // CreateCluster records a cluster. The cluster reconciler creates it.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -364,7 +365,7 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, u
 	}
 	if up.AutoMode != nil {
 		up.AutoMode.Commit(c)
-		if err := s.admitAutoNodes(tx, key, up.AutoMode); err != nil {
+		if err := cmp.Or(s.admitAutoNodes(tx, key, up.AutoMode), s.access.SetAutoMode(tx, key, up.AutoMode.On())); err != nil {
 			return err
 		}
 	}

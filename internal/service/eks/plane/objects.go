@@ -37,8 +37,11 @@ type Objects interface {
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Any reports whether there is an object of a resource. It is false if the server does not serve the resource.
 	Any(ctx context.Context, r schema.GroupVersionResource) (bool, error)
-	// List returns the objects of a resource, at most objectsListed of them. It returns none if the server does not serve it.
+	// List returns the objects of a resource, at most ObjectsListed of them. It returns none if the server does not serve it.
 	List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error)
+	// Patch and PatchStatus merge a change into an object without a namespace, or into its status.
+	Patch(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error
+	PatchStatus(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error
 	// Delete deletes an object and its dependents. It is not an error if the object does not exist.
 	// If o has a UID and the object has another, the error is a conflict.
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
@@ -47,10 +50,10 @@ type Objects interface {
 	Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error)
 }
 
-// podsListed limits the result of [Objects.Pods], and objectsListed that of [Objects.List].
+// podsListed limits the result of [Objects.Pods], and ObjectsListed that of [Objects.List].
 const (
 	podsListed    = 500
-	objectsListed = 500
+	ObjectsListed = 500
 )
 
 // ApplyOptions control how objects are applied.
@@ -98,7 +101,7 @@ func (d dynamicObjects) Any(ctx context.Context, r schema.GroupVersionResource) 
 }
 
 func (d dynamicObjects) List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	list, err := d.client.Resource(r).List(ctx, metav1.ListOptions{Limit: objectsListed})
+	list, err := d.client.Resource(r).List(ctx, metav1.ListOptions{Limit: ObjectsListed})
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			err = nil
@@ -139,6 +142,23 @@ func (d dynamicObjects) Put(ctx context.Context, r schema.GroupVersionResource, 
 
 func (d dynamicObjects) Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return d.resource(o).Get(ctx, o.GetName(), metav1.GetOptions{})
+}
+
+func (d dynamicObjects) Patch(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error {
+	return d.patch(ctx, r, name, change)
+}
+
+func (d dynamicObjects) PatchStatus(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error {
+	return d.patch(ctx, r, name, change, "status")
+}
+
+func (d dynamicObjects) patch(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any, subresources ...string) error {
+	b, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	_, err = d.client.Resource(r).Patch(ctx, name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: FieldManager}, subresources...)
+	return err
 }
 
 func (d dynamicObjects) Delete(ctx context.Context, o *unstructured.Unstructured) error {

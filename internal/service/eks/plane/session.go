@@ -195,7 +195,7 @@ const (
 func watchNodes(s *Session) *Nodes {
 	w := &Nodes{Synced: make(chan struct{}), changed: make(chan struct{})}
 	nodes := s.Client.CoreV1().Nodes()
-	inf := s.Informer(&corev1.Node{},
+	inf := s.Informer(s.Context, &corev1.Node{},
 		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
 		func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return nodes.Watch(ctx, o) },
 		cache.Indexers{byNodegroup: func(obj any) ([]string, error) {
@@ -286,8 +286,8 @@ func (w *Nodes) find(index, value string) []*corev1.Node {
 	return out
 }
 
-// Informer returns an informer that runs as long as the session.
-func (s *Session) Informer(of runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext, index cache.Indexers) cache.SharedIndexInformer {
+// Informer returns an informer that runs until ctx ends, which is the session's context or one of it.
+func (s *Session) Informer(ctx context.Context, of runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext, index cache.Indexers) cache.SharedIndexInformer {
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, s.Client)
 	inf := cache.NewSharedIndexInformer(lw, of, 0, index)
 	_ = inf.SetTransform(func(obj any) (any, error) { // fails only after a start
@@ -302,16 +302,18 @@ func (s *Session) Informer(of runtime.Object, list cache.ListWithContextFunc, wa
 	_ = inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 		s.all.cfg.Log.Log(ctx, slog.LevelDebug, "watching a control plane", "err", err)
 	})
-	s.Go(func() { inf.RunWithContext(s.Context) })
+	s.Go(func() { inf.RunWithContext(ctx) })
 	return inf
 }
 
-// Go runs f in the background, unless Run has ended.
-func (s *Session) Go(f func()) {
+// Go runs f in the background. It returns false if Run has ended.
+func (s *Session) Go(f func()) bool {
 	ss := s.all
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ss.base != nil {
-		ss.wg.Go(f)
+	if ss.base == nil {
+		return false
 	}
+	ss.wg.Go(f)
+	return true
 }
