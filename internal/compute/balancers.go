@@ -57,6 +57,12 @@ func (m *Machines) RunsPrograms(account, region string, to balancer.Destination)
 	return ok
 }
 
+// RunsContainers reports whether an instance runs containers.
+func (m *Machines) RunsContainers(instanceID string) bool {
+	_, ok := m.boxes.Info(instanceID)
+	return ok
+}
+
 // box returns the machine that runs containers and has the address of a load balancer's target.
 func (m *Machines) box(account, region string, to balancer.Destination) (machine.Instance, bool) {
 	m.mu.Lock()

@@ -6,5 +6,6 @@ func Command(name string) func(args []string) int {
 		"kube-proxy":              runKubeProxy,
 		"ecr-credential-provider": provideCredentials,
 		"eks-pod-identity-agent":  runPodIdentityAgent,
+		"metrics-server":          runMetricsServer,
 	}[name]
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/nodegroup"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/service/eks/servingcerts"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -41,13 +42,14 @@ type Service struct {
 	auto   *autonodes.Service
 	// balancers creates the load balancers of EKS Auto Mode.
 	balancers *autobalancing.Service
+	certs     *servingcerts.Service
 
 	rehearsing sync.Mutex // a rehearsal boots a control plane: one at a time
 }
 
 // New returns the part of EKS that manages clusters.
-func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service, balancers *autobalancing.Service) *Service {
-	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: balancers}
+func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service, balancers *autobalancing.Service, certs *servingcerts.Service) *Service {
+	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: balancers, certs: certs}
 }
 
 // CreateCluster records a cluster. The cluster reconciler creates it.

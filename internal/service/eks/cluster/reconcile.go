@@ -68,11 +68,13 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 			return heldWait, nil
 		}
 		s.followAutoMode(key, rec)
+		s.certs.Follow(key, rec.Plane.ID)
 		if rec.Rollback != nil {
 			return s.rollBackNodes(ctx, key, rec)
 		}
 		return s.maintain(ctx, key, rec)
 	case ekstypes.ClusterStatusUpdating:
+		s.certs.Follow(key, rec.Plane.ID)
 		return s.applyUpdates(ctx, key, rec)
 	case ekstypes.ClusterStatusDeleting:
 		return s.remove(ctx, key, rec)
