@@ -41,6 +41,10 @@ type boxNetwork struct {
 	rt       *boxes.Runtime
 	log      *slog.Logger
 
+	// unsettled says that load balancers gave no answer for a reason that may end without a change of the network, as the health
+	// of their targets does.
+	unsettled chan struct{}
+
 	apply   sync.Mutex      // one at a time
 	done    <-chan struct{} // closed when the run of the host that has the network has ended
 	current *fabric.State
@@ -129,7 +133,24 @@ func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-wake:
+		case <-n.unsettled:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(unsettledPause):
+			}
 		}
+	}
+}
+
+// unsettledPause is how long load balancers that gave no answer are left alone.
+const unsettledPause = 2 * time.Second
+
+// unsettle makes the network be looked at again without a change.
+func (n *boxNetwork) unsettle() {
+	select {
+	case n.unsettled <- struct{}{}:
+	default:
 	}
 }
 
@@ -236,6 +257,9 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Ins
 			// After an error, the connection itself is decided.
 			if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, names[a], int(port))) {
 				out = append(out, netip.AddrPortFrom(a, port))
+				if v.Resolution != nil && v.Resolution.LoadBalancer != "" {
+					n.unsettle()
+				}
 			}
 		}
 	}
@@ -306,6 +330,7 @@ func (n *boxNetwork) darken(ctx context.Context, dark map[string][]netip.AddrPor
 	if !changed {
 		return nil
 	}
+	n.unsettle()
 	return n.put(ctx, &st)
 }
 

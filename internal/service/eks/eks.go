@@ -7,7 +7,7 @@
 //	cluster  resource  pod                   clusters; tags and updates; pods explained
 //	addon  nodegroup  fargate  capability    resources in a cluster
 //	autonodes  autobalancing                 the nodes and load balancers of EKS Auto Mode
-//	servingcerts                             the serving certificates of kubelets
+//	servingcerts  policyendpoints            the serving certificates of kubelets; network policies
 //	access  podidentity                      who may enter a cluster; the roles of pods
 //	connector  subscription                  clusters from elsewhere; EKS Anywhere
 //	base                                     configuration, look-ups, requests
@@ -44,6 +44,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/pod"
 	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
+	"github.com/drydock-dev/drydock/internal/service/eks/policyendpoints"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/service/eks/resource"
 	"github.com/drydock-dev/drydock/internal/service/eks/servingcerts"
@@ -97,7 +98,7 @@ func New(cfg Config) (*Service, error) {
 	s.addons = addon.New(b, s.identities)
 	s.nodegroups = nodegroup.New(b, s.principals)
 	s.profiles = fargate.New(b, s.principals)
-	s.clusters = cluster.New(b, s.principals, s.addons, s.nodegroups, s.autoNodes, autobalancing.New(b), servingcerts.New(b))
+	s.clusters = cluster.New(b, s.principals, s.addons, s.nodegroups, s.autoNodes, autobalancing.New(b), servingcerts.New(b), policyendpoints.New(b))
 	s.pods = pod.New(b, s.identities)
 	s.capabilities = capability.New(b, s.principals)
 	return s, nil

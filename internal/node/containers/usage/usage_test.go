@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
 func TestMeasure(t *testing.T) {
@@ -52,7 +54,7 @@ func TestMeasure(t *testing.T) {
 func TestMeasureOfARealProcess(t *testing.T) {
 	cgroup, ok := cgroupOf("/proc/self/cgroup")
 	if !ok {
-		t.Skip("there is no cgroup v2")
+		needs.Missing(t, "cgroup v2")
 	}
 	before := Measure("/proc")[cgroup]
 	const more = 64 << 20

@@ -27,7 +27,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
-	"github.com/drydock-dev/drydock/internal/service/eks/nodegroup"
+func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service, balancers *autobalancing.Service, certs *servingcerts.Service, policies *policyendpoints.Service) *Service {
+	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: balancers, certs: certs, policies: policies}
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/service/eks/servingcerts"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -43,13 +44,14 @@ type Service struct {
 	// balancers creates the load balancers of EKS Auto Mode.
 	balancers *autobalancing.Service
 	certs     *servingcerts.Service
+	policies  *policyendpoints.Service
 
 	rehearsing sync.Mutex // a rehearsal boots a control plane: one at a time
 }
 
 // New returns the part of EKS that manages clusters.
-func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service, balancers *autobalancing.Service, certs *servingcerts.Service) *Service {
-	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: balancers, certs: certs}
+func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service, balancers *autobalancing.Service, certs *servingcerts.Service, policies *policyendpoints.Service) *Service {
+	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: balancers, certs: certs, policies: policies}
 }
 
 // CreateCluster records a cluster. The cluster reconciler creates it.
