@@ -27,8 +27,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
-func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service, balancers *autobalancing.Service, certs *servingcerts.Service, policies *policyendpoints.Service) *Service {
-	return &Service{Service: b, access: a, addons: addons, groups: groups, auto: auto, balancers: balancers, certs: certs, policies: policies}
+	"github.com/drydock-dev/drydock/internal/service/eks/nodegroup"
+	"github.com/drydock-dev/drydock/internal/service/eks/policyendpoints"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/service/eks/servingcerts"
 	"github.com/drydock-dev/drydock/internal/store"
