@@ -48,9 +48,13 @@ func (d *daemon) newTraffic() *balancer.Plane {
 // laptop is the address of this machine as AWS sees it.
 func (d *daemon) laptop() netip.Addr { return cmp.Or(d.cfg.ClientAddress, reach.Client) }
 
-// admitLaptop returns why the network does not let this machine connect to a port of a load balancer, or nil.
-func (d *daemon) admitLaptop(ctx context.Context, account, region, dnsName string, port uint16) error {
-	v, err := d.machines.Check(ctx, account, region, reach.Flow{From: reach.Addr(d.laptop()), Protocol: reach.TCP, Port: port}, strings.ToLower(dnsName))
+// admitLaptop returns why the network does not let this machine connect to a port of a load balancer by tcp or udp, or nil.
+func (d *daemon) admitLaptop(ctx context.Context, account, region, dnsName, network string, port uint16) error {
+	protocol := reach.TCP
+	if network == "udp" {
+		protocol = reach.UDP
+	}
+	v, err := d.machines.Check(ctx, account, region, reach.Flow{From: reach.Addr(d.laptop()), Protocol: protocol, Port: port}, strings.ToLower(dnsName))
 	if err != nil || v.Reachable {
 		return err
 	}
@@ -87,6 +91,16 @@ func (b balancers) Serves(account, region, name string, port uint16) bool {
 // Connect implements compute.Balancers.
 func (b balancers) Connect(account, region, name string, port uint16, client netip.Addr) (net.Conn, error) {
 	return b.plane.Connect(trafficKey(account, region, name), port, netip.AddrPortFrom(client, uint16(32768+time.Now().UnixNano()%28000))) //nolint:gosec // a port
+}
+
+// ConnectPackets implements compute.Balancers.
+func (b balancers) ConnectPackets(ctx context.Context, account, region, name string, port uint16, client netip.AddrPort) (net.Conn, error) {
+	return b.plane.ConnectPackets(ctx, trafficKey(account, region, name), port, client)
+}
+
+// Ports implements compute.Balancers.
+func (b balancers) Ports(account, region, name string) (tcp, udp []uint16) {
+	return b.plane.Ports(trafficKey(account, region, name))
 }
 
 // A foundBalancer is a load balancer and where it is.
@@ -181,7 +195,7 @@ func (d *daemon) urls(ctx context.Context, lb *foundBalancer) api.LoadBalancerUR
 	for _, l := range open {
 		u := api.ListenerURL{Port: l.Port, Protocol: l.Protocol, Problem: l.Fault}
 		if l.Local != 0 {
-			scheme := map[string]string{"HTTP": "http", "HTTPS": "https", "TLS": "tls", "SSL": "tls"}[l.Protocol]
+			scheme := map[string]string{"HTTP": "http", "HTTPS": "https", "TLS": "tls", "SSL": "tls", "UDP": "udp"}[l.Protocol]
 			u.URL = fmt.Sprintf("%s://127.0.0.1:%d", cmp.Or(scheme, "tcp"), l.Local)
 			u.Problem = d.problem(lb, &l)
 		}
@@ -194,10 +208,14 @@ func (d *daemon) urls(ctx context.Context, lb *foundBalancer) api.LoadBalancerUR
 func (d *daemon) problem(lb *foundBalancer, l *balancer.Open) string {
 	ctx, cancel := context.WithTimeout(context.Background(), urlPatience)
 	defer cancel()
-	if err := d.admitLaptop(ctx, lb.account, lb.region, lb.DNSName, l.Port); err != nil {
+	network := "tcp"
+	if l.Protocol == "UDP" {
+		network = "udp"
+	}
+	if err := d.admitLaptop(ctx, lb.account, lb.region, lb.DNSName, network, l.Port); err != nil {
 		return err.Error()
 	}
-	return d.traffic.Problem(trafficKey(lb.account, lb.region, lb.Name), l.Port)
+	return d.traffic.Problem(trafficKey(lb.account, lb.region, lb.Name), *l)
 }
 
 // balancerOfService returns the name in DNS of the load balancer of a Service.

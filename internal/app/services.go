@@ -363,6 +363,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		EndpointURL:       d.info.URL,
 		QuotasOf:          quotas.ofEKS,
 		EnsureServiceRole: ensureServiceRole,
+		RunsContainers:    func(instanceID string) bool { return d.machines.RunsContainers(instanceID) },
 		FargateMachines: func(account, region, cluster, profile string) int {
 			return fargate.Count(d.store, account, region, cluster, profile)
 		},

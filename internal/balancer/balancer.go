@@ -41,7 +41,8 @@ type Config struct {
 	// Runs reports whether programs run behind a target. Targets behind which none run are not checked.
 	Runs func(account, region string, to Destination) bool
 	// Admit returns why the network does not let this machine connect to a port of a load balancer, or nil.
-	Admit func(ctx context.Context, account, region, dnsName string, port uint16) error
+	// The network is tcp or udp.
+	Admit func(ctx context.Context, account, region, dnsName, network string, port uint16) error
 	// Client is the address of this machine as AWS sees it.
 	Client netip.Addr
 	// Patience divides the time between health checks.
@@ -59,7 +60,7 @@ type LoadBalancer struct {
 // A Listener accepts connections to a port of the load balancer.
 type Listener struct {
 	Port uint16
-	// Protocol is TCP, TLS, SSL, HTTP or HTTPS.
+	// Protocol is TCP, TLS, SSL, HTTP, HTTPS or UDP. There may be one for UDP at the port of another one.
 	Protocol string
 	// Fault says why the listener carries nothing, or is empty.
 	Fault string
@@ -154,6 +155,7 @@ type running struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	listeners map[uint16]*listener
+	packets   map[uint16]*packetListener
 	groups    map[string]*group
 }
 
@@ -163,6 +165,9 @@ func (b *running) do(task func()) { b.plane.tasks.Go(task) }
 func (b *running) close() {
 	b.cancel()
 	for _, l := range b.listeners {
+		l.close()
+	}
+	for _, l := range b.packets {
 		l.close()
 	}
 	for _, g := range b.groups {
@@ -201,7 +206,7 @@ func (p *Plane) change(key store.Key, want LoadBalancer, old map[uint16]uint16) 
 		b = nil
 	}
 	if b == nil {
-		b = &running{plane: p, key: key, name: want.DNSName, listeners: map[uint16]*listener{}, groups: map[string]*group{}}
+		b = &running{plane: p, key: key, name: want.DNSName, listeners: map[uint16]*listener{}, packets: map[uint16]*packetListener{}, groups: map[string]*group{}}
 		b.ctx, b.cancel = context.WithCancel(p.ctx)
 		p.balancers[key] = b
 	}
@@ -214,6 +219,17 @@ func (p *Plane) change(key store.Key, want LoadBalancer, old map[uint16]uint16) 
 		if local := cmp.Or(l.local, old[port]); local != 0 { // it may carry something again
 			now[port] = local
 		}
+	}
+	local := maps.Clone(old)
+	if local == nil {
+		local = map[uint16]uint16{}
+	}
+	maps.Copy(local, now)
+	if err := b.setPackets(want.Listeners, local); err != nil {
+		return nil, err
+	}
+	for port, l := range b.packets {
+		now[port] = cmp.Or(now[port], l.local)
 	}
 	return now, nil
 }
@@ -238,7 +254,7 @@ func (b *running) setGroups(want []Group) {
 
 func (b *running) setListeners(want []Listener, ports map[uint16]uint16) error {
 	for port, l := range b.listeners {
-		i := slices.IndexFunc(want, func(w Listener) bool { return w.Port == port })
+		i := slices.IndexFunc(want, func(w Listener) bool { return w.Port == port && !w.packets() })
 		if i < 0 || l.ln == nil || !l.same(&want[i]) {
 			l.close()
 			delete(b.listeners, port)
@@ -246,6 +262,9 @@ func (b *running) setListeners(want []Listener, ports map[uint16]uint16) error {
 	}
 	for i := range want {
 		w := &want[i]
+		if w.packets() {
+			continue
+		}
 		l := b.listeners[w.Port]
 		switch live := l != nil && l.ln != nil; {
 		case live && w.Fault != "":
@@ -350,8 +369,11 @@ func (p *Plane) Open(key store.Key) []Open {
 			w := l.want.Load()
 			out = append(out, Open{port, w.Protocol, l.local, w.Fault})
 		}
+		for port, l := range b.packets {
+			out = append(out, Open{port, l.want.Load().Protocol, l.local, ""})
+		}
 	}
-	slices.SortFunc(out, func(a, b Open) int { return cmp.Compare(a.Port, b.Port) })
+	slices.SortFunc(out, func(a, b Open) int { return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol)) })
 	return out
 }
 
@@ -381,14 +403,30 @@ func (p *Plane) Draining(key store.Key, group string) []TargetID {
 	return nil
 }
 
+// rules returns the rules of a listener.
+func (p *Plane) rules(key store.Key, o Open) ([]Rule, error) {
+	if o.Protocol != "UDP" {
+		l, err := p.at(key, o.Port)
+		if err != nil {
+			return nil, err
+		}
+		return l.want.Load().Rules, nil
+	}
+	l := p.packetsAt(key, o.Port)
+	if l == nil {
+		return nil, ErrNoListener
+	}
+	return l.want.Load().Rules, nil
+}
+
 // Problem says why clients of a listener get no answer from a target, or nothing.
-func (p *Plane) Problem(key store.Key, port uint16) string {
-	l, err := p.at(key, port)
+func (p *Plane) Problem(key store.Key, o Open) string {
+	rules, err := p.rules(key, o)
 	if err != nil {
 		return err.Error()
 	}
 	said := ""
-	for _, r := range l.want.Load().Rules {
+	for _, r := range rules {
 		if r.Action.Type != elbv2types.ActionTypeEnumForward {
 			return ""
 		}

@@ -14,6 +14,8 @@ type Destination struct {
 	Instance, Balancer string
 	Address            netip.Addr
 	Port               uint16
+	// Network is udp, or empty for tcp.
+	Network string
 	// Client is the address of the client if the target is to see it.
 	Client netip.Addr
 }

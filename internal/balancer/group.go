@@ -273,10 +273,10 @@ func (t *target) weight(client netip.Addr) uint64 {
 	return h.Sum64()
 }
 
-// dial connects to a target, and keeps the connection until it is closed.
-func (t *target) dial(ctx context.Context, client netip.Addr) (net.Conn, error) {
+// dial connects to a target by a Destination's network, and keeps the connection until it is closed.
+func (t *target) dial(ctx context.Context, network string, client netip.Addr) (net.Conn, error) {
 	to := t.To
-	to.Client = client
+	to.Client, to.Network = client, network
 	c, err := t.g.b.dial(ctx, to)
 	if err != nil {
 		return nil, err

@@ -163,7 +163,7 @@ func (l *listener) admit(c net.Conn) bool {
 	if p.cfg.Admit == nil {
 		return true
 	}
-	err := p.cfg.Admit(l.b.ctx, l.b.key.Account, l.b.key.Region, l.b.name, w.Port)
+	err := p.cfg.Admit(l.b.ctx, l.b.key.Account, l.b.key.Region, l.b.name, "tcp", w.Port)
 	if err == nil {
 		return true
 	}

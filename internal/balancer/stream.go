@@ -38,7 +38,7 @@ func (l *listener) stream(c net.Conn, client netip.AddrPort) {
 	if t.PreserveClient {
 		source = client.Addr()
 	}
-	raw, err := t.dial(ctx, source)
+	raw, err := t.dial(ctx, "", source)
 	if err != nil {
 		p.log.Debug("a load balancer does not reach a target", "name", l.b.name, "target", t.TargetID.ID, "port", t.Port, "err", err)
 		reset(c)

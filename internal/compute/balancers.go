@@ -22,6 +22,10 @@ type Balancers interface {
 	Serves(account, region, name string, port uint16) bool
 	// Connect connects a client to a port of a load balancer, which the network has let through.
 	Connect(account, region, name string, port uint16, client netip.Addr) (net.Conn, error)
+	// ConnectPackets returns a connection for the datagrams of a client, which the network has let through, to a target.
+	ConnectPackets(ctx context.Context, account, region, name string, port uint16, client netip.AddrPort) (net.Conn, error)
+	// Ports returns the ports of a load balancer at which it carries traffic.
+	Ports(account, region, name string) (tcp, udp []uint16)
 }
 
 // throughBalancer connects a client to a load balancer if its connection leads to one that serves programs. v and err are
@@ -57,6 +61,12 @@ func (m *Machines) RunsPrograms(account, region string, to balancer.Destination)
 	return ok
 }
 
+// RunsContainers reports whether an instance runs containers.
+func (m *Machines) RunsContainers(instanceID string) bool {
+	_, ok := m.boxes.Info(instanceID)
+	return ok
+}
+
 // box returns the machine that runs containers and has the address of a load balancer's target.
 func (m *Machines) box(account, region string, to balancer.Destination) (machine.Instance, bool) {
 	m.mu.Lock()
@@ -77,6 +87,9 @@ func (m *Machines) box(account, region string, to balancer.Destination) (machine
 // waits as long as a program would.
 func (m *Machines) DialTarget(ctx context.Context, account, region string, to balancer.Destination) (net.Conn, error) {
 	flow := reach.Flow{From: reach.At(to.Interface), To: reach.At(to.Instance), Protocol: reach.TCP, Port: to.Port}
+	if to.Network == "udp" {
+		flow.Protocol = reach.UDP
+	}
 	if to.Instance == "" {
 		flow.To = reach.Addr(to.Address)
 	}
@@ -99,9 +112,9 @@ func (m *Machines) DialTarget(ctx context.Context, account, region string, to ba
 		if to.Instance != "" {
 			at = in.PrivateIP
 		}
-		return m.dialBox(ctx, inside.Socket{Interface: to.Interface, Address: netip.AddrPortFrom(at, to.Port)})
+		return m.dialBox(ctx, inside.Socket{Network: to.Network, Interface: to.Interface, Address: netip.AddrPortFrom(at, to.Port)})
 	}
-	if id, address, ok := instanceAt(v); ok {
+	if id, address, ok := instanceAt(v); ok && to.Network == "" {
 		return m.enter(ctx, id, address, int(to.Port), v)
 	}
 	return nil, refusedBy(to.Host(), int(to.Port)) // no program runs there

@@ -21,6 +21,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/balancer"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/fabric"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -40,13 +41,22 @@ type boxNetwork struct {
 	rt       *boxes.Runtime
 	log      *slog.Logger
 
+	// unsettled says that load balancers gave no answer for a reason that may end without a change of the network, as the health
+	// of their targets does.
+	unsettled chan struct{}
+
 	apply   sync.Mutex      // one at a time
 	done    <-chan struct{} // closed when the run of the host that has the network has ended
 	current *fabric.State
 
-	mu     sync.Mutex
-	boxes  map[string]*boxLinks // by instance ID
-	owners map[string]string    // the instances with the network interfaces of the last state, by interface ID
+	mu    sync.Mutex
+	boxes map[string]*boxLinks // by instance ID
+	// balancers are where load balancers answer besides at proxyPorts, and served at which ports this network does.
+	balancers boxBalancers
+	served    map[inside.Service]bool // guarded by apply
+	flows     *balancer.Flows[boxFlow]
+	metadata  *handoff
+	owners    map[string]string // the instances with the network interfaces of the last state, by interface ID
 }
 
 // boxLinks is what the network keeps for an instance.
@@ -82,6 +92,9 @@ func (n *boxNetwork) connect(ctx context.Context) error {
 	}
 	st, err := n.state(ctx)
 	if err != nil {
+		return err
+	}
+	if err := n.serveBalancers(ctx); err != nil {
 		return err
 	}
 	if n.current != nil && reflect.DeepEqual(st, n.current) {
@@ -120,7 +133,24 @@ func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-wake:
+		case <-n.unsettled:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(unsettledPause):
+			}
 		}
+	}
+}
+
+// unsettledPause is how long load balancers that gave no answer are left alone.
+const unsettledPause = 2 * time.Second
+
+// unsettle makes the network be looked at again without a change.
+func (n *boxNetwork) unsettle() {
+	select {
+	case n.unsettled <- struct{}{}:
+	default:
 	}
 }
 
@@ -154,12 +184,22 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		}
 	}
 	out := &fabric.State{}
-	seen, owners := map[string]bool{}, map[string]string{}
-	for _, k := range slices.SortedFunc(maps.Keys(scopes), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+	balancers := boxBalancers{tcp: map[netip.AddrPort]bool{}, udp: map[netip.AddrPort]bool{}}
+	snapshots := map[[2]string]*reach.Snapshot{}
+	for k := range scopes {
 		s, err := n.machines.network.since(ctx, k[0], k[1], time.Now())
 		if err != nil {
 			return nil, fmt.Errorf("the network of %s in %s: %w", k[0], k[1], err)
 		}
+		snapshots[k] = s
+		balancers.add(n.machines.cfg.Balancers, k, s)
+	}
+	n.mu.Lock()
+	n.balancers = balancers
+	n.mu.Unlock()
+	seen, owners := map[string]bool{}, map[string]string{}
+	for _, k := range slices.SortedFunc(maps.Keys(scopes), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		s := snapshots[k]
 		st := fabric.Compile(s)
 		st.Interfaces = slices.DeleteFunc(st.Interfaces, func(e fabric.Interface) bool {
 			r, ok := s.Get(e.ID).(*reach.Interface)
@@ -167,6 +207,7 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		})
 		for i := range st.VPCs {
 			st.VPCs[i].Proxy = proxyPorts
+			st.VPCs[i].ProxyTCP, st.VPCs[i].ProxyUDP = sorted(balancers.tcp), sorted(balancers.udp)
 		}
 		dark := map[string][]netip.AddrPort{} // by instance
 		for i := range st.Interfaces {
@@ -211,11 +252,14 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Ins
 	n.mu.Unlock()
 	var out []netip.AddrPort
 	for _, a := range slices.SortedFunc(maps.Keys(names), netip.Addr.Compare) {
-		for _, port := range proxyPorts {
+		for _, port := range n.portsAt(a) {
 			v, err := n.machines.network.checkIn(ctx, s, in, names[a], int(port))
 			// After an error, the connection itself is decided.
 			if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, names[a], int(port))) {
 				out = append(out, netip.AddrPortFrom(a, port))
+				if v.Resolution != nil && v.Resolution.LoadBalancer != "" {
+					n.unsettle()
+				}
 			}
 		}
 	}
@@ -246,12 +290,11 @@ func (n *boxNetwork) learn(ctx context.Context, in machine.Instance, name string
 		if other.VPCID != in.VPCID {
 			continue
 		}
-		for _, port := range proxyPorts {
-			if _, err := n.machines.network.decide(ctx, other, name, int(port)); err == nil || !silent(err) {
-				continue
-			}
-			for _, a := range learned {
-				dark[id] = append(dark[id], netip.AddrPortFrom(a, port))
+		for _, a := range learned {
+			for _, port := range n.portsAt(a) {
+				if _, err := n.machines.network.decide(ctx, other, name, int(port)); err != nil && silent(err) {
+					dark[id] = append(dark[id], netip.AddrPortFrom(a, port))
+				}
 			}
 		}
 	}
@@ -287,6 +330,7 @@ func (n *boxNetwork) darken(ctx context.Context, dark map[string][]netip.AddrPor
 	if !changed {
 		return nil
 	}
+	n.unsettle()
 	return n.put(ctx, &st)
 }
 
@@ -303,6 +347,13 @@ func appendNew[T any](to, from []T, seen map[string]bool, id func(T) string) []T
 // serve answers in a new run of the host.
 func (n *boxNetwork) serve(ctx context.Context, done <-chan struct{}) error {
 	metadata := &handoff{conns: make(chan net.Conn), done: done}
+	n.served = map[inside.Service]bool{}
+	flows, end := context.WithCancel(context.Background())
+	n.flows = balancer.NewFlows[boxFlow](flows, func(f func()) { go f() })
+	go func() {
+		<-done
+		end()
+	}()
 	server := &http.Server{
 		Handler: http.HandlerFunc(n.serveMetadata), ReadHeaderTimeout: 10 * time.Second,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -315,13 +366,30 @@ func (n *boxNetwork) serve(ctx context.Context, done <-chan struct{}) error {
 		}); err != nil {
 			return err
 		}
+		n.served[inside.Service{Network: "tcp", Port: port}] = true
 	}
-	if err := n.rt.Serve(ctx, dnsPort, func(c net.Conn, eni string) { n.accept(c, eni, n.serveDNSConn) }); err != nil {
+	if err := n.rt.Serve(ctx, dnsPort, func(c net.Conn, eni string) {
+		n.accept(c, eni, func(c *boxConn) {
+			if to, err := netip.ParseAddrPort(c.LocalAddr().String()); err == nil && n.balances("tcp", to) {
+				n.lead(c, metadata)
+				return
+			}
+			n.serveDNSConn(c)
+		})
+	}); err != nil {
 		return err
 	}
-	if err := n.rt.ServePackets(ctx, dnsPort, n.serveDNS); err != nil {
+	if err := n.rt.ServePackets(ctx, dnsPort, func(d inside.Datagram, answer func([]byte)) {
+		if n.balances("udp", d.Service) {
+			n.servePackets(d, answer)
+			return
+		}
+		n.serveDNS(d, answer)
+	}); err != nil {
 		return err
 	}
+	n.served[inside.Service{Network: "tcp", Port: dnsPort}], n.served[inside.Service{Network: "udp", Port: dnsPort}] = true, true
+	n.metadata = metadata
 	go func() { _ = server.Serve(metadata) }() // until the run ends
 	return nil
 }

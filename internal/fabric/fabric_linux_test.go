@@ -333,6 +333,62 @@ func TestProxy(t *testing.T) {
 	if got, err := l.get("eni-a2", "54.0.0.1:443"); err == nil {
 		t.Errorf("a VPC without a proxy gets %q", got)
 	}
+
+	// Single addresses and ports, by TCP and UDP.
+	st.VPCs[0].ProxyTCP = []netip.AddrPort{netip.MustParseAddrPort("54.0.0.1:444")}
+	st.VPCs[0].ProxyUDP = []netip.AddrPort{netip.MustParseAddrPort("54.0.0.1:5353")}
+	if err := l.Apply(st); err != nil {
+		t.Fatal(err)
+	}
+	more, err := l.ListenService(t.Context(), 444)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer more.Close()
+	go func() {
+		for c, err := more.Accept(); err == nil; c, err = more.Accept() {
+			fmt.Fprint(c, c.(*ServiceConn).Interface, " ", c.LocalAddr())
+			c.Close()
+		}
+	}()
+	packets, err := l.ListenServiceUDP(t.Context(), 5353)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packets.Close()
+	go func() {
+		b := make([]byte, MTU)
+		for _, d, err := packets.Read(b); err == nil; _, d, err = packets.Read(b) {
+			_ = packets.Reply([]byte(d.Interface+" "+d.Service.String()), d)
+		}
+	}()
+	l.expect("eni-a1", "54.0.0.1:444", "eni-a1 54.0.0.1:444")
+	for _, to := range []string{"54.0.0.2:444", "10.0.0.99:444"} {
+		if got, err := l.get("eni-a1", to); err == nil {
+			t.Errorf("%s answers %q", to, got)
+		}
+	}
+	ask := func(to string) string {
+		t.Helper()
+		c, err := l.Dial(t.Context(), "eni-a1", "udp", netip.AddrPort{}, netip.MustParseAddrPort(to))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Second))
+		b := make([]byte, 100)
+		for range 2 {
+			_, _ = c.Write([]byte("?"))
+		}
+		n, _ := c.Read(b)
+		return string(b[:n])
+	}
+	if got := ask("54.0.0.1:5353"); got != "eni-a1 54.0.0.1:5353" {
+		t.Errorf("by UDP it answers %q", got)
+	}
+	if got := ask("54.0.0.2:5353"); got != "" {
+		t.Errorf("another address answers %q by UDP", got)
+	}
 }
 
 // What a machine does to its own devices does not matter to others, and it may be attached again.

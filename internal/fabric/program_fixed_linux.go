@@ -86,11 +86,13 @@ func (p *program) fixed() {
 	p.rs.set("public", rangeMap) // 0 and public address → home…
 	p.rs.set("ranges", ranges)   // VPC and its ranges
 	exact := nftables.Set{KeyType: place, IsMap: true, DataType: address}
-	p.rs.set("outward", exact)                                                                 // VPC and private address → public address
-	p.rs.set("inward", exact)                                                                  // 0 and public address → private address
-	p.rs.set("dark", nftables.Set{KeyType: concat(number, address, nftables.TypeInetService)}) // interface, address and port of a proxy
-	p.rs.set("private", ranges)                                                                // addresses that the internet does not route
-	p.rs.set("outside", ranges)                                                                // addresses in the outside namespace
+	p.rs.set("outward", exact)                                                                        // VPC and private address → public address
+	p.rs.set("inward", exact)                                                                         // 0 and public address → private address
+	p.rs.set("dark", nftables.Set{KeyType: concat(number, address, nftables.TypeInetService)})        // interface, address and port of a proxy
+	p.rs.set("proxied-tcp", nftables.Set{KeyType: concat(number, address, nftables.TypeInetService)}) // VPC, address and port
+	p.rs.set("proxied-udp", nftables.Set{KeyType: concat(number, address, nftables.TypeInetService)})
+	p.rs.set("private", ranges) // addresses that the internet does not route
+	p.rs.set("outside", ranges) // addresses in the outside namespace
 	p.rs.set("ported", nftables.Set{KeyType: nftables.TypeInetProto})
 	p.rs.set("echo", nftables.Set{KeyType: nftables.TypeICMPType})
 	for _, b := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {

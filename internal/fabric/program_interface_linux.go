@@ -121,15 +121,20 @@ func (p *program) iface(e *Interface) {
 	p.filters(e)
 }
 
+// placed is the key of an address and port in a numbered place.
+func placed(n uint32, a netip.AddrPort) []byte {
+	return slices.Concat(u32(n), a.Addr().AsSlice(), u16(a.Port()), []byte{0, 0})
+}
+
 // proxy lets the fabric answer for all addresses that no machine has, at some ports.
 func (p *program) proxy(chain string, e *Interface, v *VPC) {
-	if p.f.v6 || len(v.Proxy) == 0 || !p.ports[e.ID].machine {
+	if p.f.v6 || len(v.Proxy)+len(v.ProxyTCP)+len(v.ProxyUDP) == 0 || !p.ports[e.ID].machine {
 		return
 	}
 	vn := p.number(v.ID)
 	noMachine := rule(p.f.at(vn, p.f.dst), notIn("machines", reg(0)), p.f.at(0, p.f.dst), notIn("machines", reg(0)))
 	for _, d := range e.Dark {
-		p.rs.put("dark", nftables.SetElement{Key: slices.Concat(u32(p.number(e.ID)), d.Addr().AsSlice(), u16(d.Port()), []byte{0, 0})})
+		p.rs.put("dark", nftables.SetElement{Key: placed(p.number(e.ID), d)})
 	}
 	if len(e.Dark) > 0 {
 		p.rs.add(chain, protocolIs(unix.IPPROTO_TCP), transport(reg(0), 13, 1), masked(reg(0), 1, []byte{0x12}, []byte{0}),
@@ -139,6 +144,16 @@ func (p *program) proxy(chain string, e *Interface, v *VPC) {
 	for _, port := range v.Proxy {
 		p.rs.add(chain, protocolIs(unix.IPPROTO_TCP), transport(reg(0), 2, 2), &expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: u16(port)},
 			noMachine, setMark(0, finalMark(service, vn, p.number(e.ID))), accept)
+	}
+	for _, x := range []struct {
+		at       []netip.AddrPort
+		set      string
+		protocol uint32
+	}{{v.ProxyTCP, "proxied-tcp", unix.IPPROTO_TCP}, {v.ProxyUDP, "proxied-udp", unix.IPPROTO_UDP}} {
+		if len(x.at) > 0 {
+			p.rs.add(chain, protocolIs(x.protocol), noMachine, p.f.at(vn, p.f.dst), transport(reg(2), 2, 2), in(x.set, reg(0)),
+				setMark(0, finalMark(service, vn, p.number(e.ID))), accept)
+		}
 	}
 }
 

@@ -18,6 +18,13 @@ func (p *program) vpc(v *VPC) {
 			p.rs.put("services", span(n, a, a))
 		}
 	}
+	for set, all := range map[string][]netip.AddrPort{"proxied-tcp": v.ProxyTCP, "proxied-udp": v.ProxyUDP} {
+		for _, a := range all {
+			if a.Addr().Is4() && !p.f.v6 {
+				p.rs.put(set, nftables.SetElement{Key: placed(n, a)})
+			}
+		}
+	}
 	for _, c := range v.CIDRs {
 		if p.f.has(c) {
 			p.rs.put("ranges", span(n, c.Masked().Addr(), last(c.Masked())))

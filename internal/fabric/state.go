@@ -24,6 +24,10 @@ type VPC struct {
 	// Proxy are TCP ports at which the fabric itself answers for every IPv4 address that no machine has, for whoever
 	// connects there instead (see Fabric.ListenService). The filters do not apply to such connections.
 	Proxy []uint16 `json:"proxy,omitempty"`
+	// ProxyTCP and ProxyUDP are single addresses and ports at which the fabric answers in the same way. For datagrams see
+	// Fabric.ListenServiceUDP.
+	ProxyTCP []netip.AddrPort `json:"proxyTCP,omitempty"`
+	ProxyUDP []netip.AddrPort `json:"proxyUDP,omitempty"`
 	// Gateway says that an internet gateway is attached.
 	Gateway bool `json:"gateway,omitempty"`
 	// Ingress are the routes of the internet gateway, if it has a route table of its own.

@@ -60,6 +60,7 @@ var programs = map[string]program{
 	"eks/coredns":                     {map[string]string{"coredns": "coredns"}, []string{"/coredns"}},
 	"eks/eks-pod-identity-agent":      {map[string]string{"go-runner": "go-runner", "eks-pod-identity-agent": "eks-pod-identity-agent"}, []string{"/go-runner"}},
 	"eks/kube-proxy":                  {map[string]string{"usr/local/bin/kube-proxy": "kube-proxy"}, []string{"kube-proxy"}},
+	"eks/metrics-server":              command("metrics-server"),
 	"eks/pause":                       {map[string]string{"pause": "pause"}, []string{"/pause"}},
 	DemoRepository:                    {map[string]string{"web": "web"}, []string{"/web"}},
 }

@@ -48,7 +48,7 @@ func (a *AddOn) Objects(v *Version, c Cluster) ([]*unstructured.Unstructured, er
 	for image, tag := range v.Tags {
 		values = append(values, "${tag."+image+"}", tag)
 	}
-	out := slices.DeleteFunc(objectsOf(strings.NewReplacer(values...), a.Manifests...), unanswered)
+	out := objectsOf(strings.NewReplacer(values...), a.Manifests...)
 	for _, c := range slices.Concat(a.Changes, v.Changes) {
 		i := indexObject(out, c.Object)
 		if i < 0 {
@@ -61,12 +61,9 @@ func (a *AddOn) Objects(v *Version, c Cluster) ([]*unstructured.Unstructured, er
 	return out, nil
 }
 
-// unanswered reports whether an object claims that a pod serves a part of the Kubernetes API. If no pod does,
-// discovery fails, and with it the deletion of every namespace.
-//
-// AWS deviation: metrics-server lacks v1beta1.metrics.k8s.io, since nothing runs on simulated nodes: "Metrics API not
-// available", as in a cluster without the add-on.
-func unanswered(o *unstructured.Unstructured) bool { return o.GetKind() == "APIService" }
+// IsAPI reports whether an object says that pods of the add-on serve a part of the Kubernetes API. If none does, discovery
+// fails, and with it the deletion of every namespace.
+func IsAPI(o *unstructured.Unstructured) bool { return o.GetKind() == "APIService" }
 
 func (c Change) change(old any) (any, error) {
 	list, _ := old.([]any)
@@ -114,6 +111,10 @@ func Move(objects []*unstructured.Unstructured, namespace string) []*unstructure
 		if o.GetNamespace() != "" && !stays {
 			o.SetNamespace(namespace)
 		}
+		if service, ok, _ := unstructured.NestedMap(o.Object, "spec", "service"); ok && IsAPI(o) {
+			service["namespace"] = namespace
+			_ = unstructured.SetNestedMap(o.Object, service, "spec", "service") // spec is a map
+		}
 		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
 		for _, s := range subjects {
 			if m, ok := s.(map[string]any); ok && m["namespace"] == Namespace {
@@ -147,9 +148,8 @@ func (a *AddOn) Workloads(namespace string) []*unstructured.Unstructured {
 	return out
 }
 
-// Unanswered returns the objects that Objects leaves out but an older Drydock applied, with only a kind and a name.
-// They are removed with the add-on and by its next update.
-func (a *AddOn) Unanswered() []*unstructured.Unstructured { return a.named(unanswered) }
+// HasAPIs reports whether the add-on has objects that are APIs.
+func (a *AddOn) HasAPIs() bool { return len(a.named(IsAPI)) > 0 }
 
 func (a *AddOn) named(which func(*unstructured.Unstructured) bool) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured

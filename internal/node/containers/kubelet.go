@@ -130,7 +130,7 @@ func (i *instance) kubeletConfig(cfg *userdata.Config, shape simulated.Shape) ma
 		"authentication": map[string]any{
 			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true}, "x509": map[string]any{"clientCAFile": "/etc/kubernetes/pki/ca.crt"},
 		},
-		"authorization": map[string]any{"mode": "Webhook"},
+		"authorization": map[string]any{"mode": "Webhook"}, "serverTLSBootstrap": true,
 		// The machine's cgroup bounds it, if there are controllers. Pods have no groups of their own for each class.
 		"cgroupDriver": "cgroupfs", "cgroupsPerQOS": false, "enforceNodeAllocatable": []string{},
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",

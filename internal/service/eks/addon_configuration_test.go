@@ -68,11 +68,8 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 			t.Errorf("%s = %s", path, got)
 		}
 	}
-	// With nothing behind it, no namespace could be deleted.
 	const api = "APIService /v1beta1.metrics.k8s.io"
-	w.has(api, false)
-	// An object that an older Drydock release created is removed by the next update, or with the
-	// add-on.
+	w.deleteAddon(*metrics.AddonName, false)
 	older := func() {
 		t.Helper()
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}}
@@ -82,24 +79,56 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 		}
 		w.has(api, true)
 	}
-	older()
-	w.updateAddon(&awseks.UpdateAddonInput{AddonName: metrics.AddonName, ConfigurationValues: aws.String("replicas: 1")})
-	w.waitAddon(*metrics.AddonName, ekstypes.AddonStatusActive)
-	w.has(api, false)
-	older()
-	w.deleteAddon(*metrics.AddonName, false)
-	w.has(api, false)
 	// Someone else's stays in both cases: the user's own metrics server is behind it.
 	w.createAddon(&awseks.CreateAddonInput{AddonName: metrics.AddonName})
 	w.waitAddon(*metrics.AddonName, ekstypes.AddonStatusActive)
 	older()
 	w.objects().usersOwn(api)
+	w.objects().place("Deployment kube-system/metrics-server", "node-1")
 	w.updateAddon(&awseks.UpdateAddonInput{AddonName: metrics.AddonName, ConfigurationValues: aws.String("replicas: 1"), ResolveConflicts: ekstypes.ResolveConflictsOverwrite})
 	w.waitAddon(*metrics.AddonName, ekstypes.AddonStatusActive)
 	w.has(api, true)
 	w.deleteAddon(*metrics.AddonName, false)
 	w.has("Deployment kube-system/metrics-server", false)
 	w.has(api, true)
+}
+
+// An add-on whose pods serve an API has it only if a pod is on a node that runs containers: without anything behind it, no
+// namespace could be deleted.
+func TestAPIsOfAddOns(t *testing.T) {
+	t.Parallel()
+	const api = "APIService /v1beta1.metrics.k8s.io"
+	w := newWorld(t, withClock)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	_, cs := w.planes.only()
+	if err := join(cs, instance("i-1", "node-1"), ""); err != nil {
+		t.Fatal(err)
+	}
+	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("metrics-server"), NamespaceConfig: &ekstypes.AddonNamespaceConfigRequest{Namespace: aws.String("metrics")}})
+	w.waitAddon("metrics-server", ekstypes.AddonStatusActive)
+	w.objects().place("Deployment metrics/metrics-server", "node-1")
+	eventually := func(want bool) {
+		t.Helper()
+		w.eventually(func() error {
+			if got := slices.Contains(w.objects().ids(), api); got != want {
+				return fmt.Errorf("there is an %s: %t", api, got)
+			}
+			return nil
+		})
+	}
+	w.lookedAt(3)
+	w.has(api, false)
+	w.containers.Store("i-1")
+	eventually(true)
+	if got := fmt.Sprint(w.objects().field(api, "spec.service")); got != "map[name:metrics-server namespace:metrics]" {
+		t.Errorf("it is served by %v", got)
+	}
+	w.containers.Store("")
+	eventually(false)
+	w.containers.Store("i-1")
+	eventually(true)
+	w.deleteAddon("metrics-server", false)
+	w.has(api, false)
 }
 
 // An update removes the objects that the add-on no longer has, and nothing else.

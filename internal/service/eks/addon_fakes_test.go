@@ -152,6 +152,16 @@ func (f *fakeObjects) remake(id string) {
 	f.users[id] = true
 }
 
+// place makes a workload have one ready pod on a node.
+func (f *fakeObjects) place(id, node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pods == nil {
+		f.pods = map[string][]corev1.Pod{}
+	}
+	f.pods[id] = []corev1.Pod{{Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}}
+}
+
 // usersOwn makes a user recreate an object.
 func (f *fakeObjects) usersOwn(id string) {
 	f.mu.Lock()

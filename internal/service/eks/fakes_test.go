@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -937,7 +938,7 @@ func (e *fakeEC2) DescribeInstances(_ context.Context, in *awsec2.DescribeInstan
 		if i.Operator != nil {
 			operator = *i.Operator.Principal
 		}
-		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name), "instance-id": *i.InstanceId, "operator.principal": operator}, i.Tags) {
+		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name), "instance-id": *i.InstanceId, "private-dns-name": aws.ToString(i.PrivateDnsName), "operator.principal": operator}, i.Tags) {
 			r.Instances = append(r.Instances, i)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,6 +61,8 @@ type world struct {
 	fake         *clocktesting.FakeClock
 	pace         time.Duration // how far it advances whenever a test checks
 	quotas       eks.Quotas
+	// containers is the ID of the instance that runs containers, a string.
+	containers atomic.Value
 	// serviceRoles are the names of the service-linked roles that were asked for.
 	serviceRoles []string
 	// principals returns the signer for an access key. Set it before a login.
@@ -146,7 +149,8 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, AutoNodes: w.auto, Keys: keys, Twins: w.twins, Logs: &w.logs, ZonalShifts: w.shifts,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureServiceRole: w.ensureServiceRole,
-		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),
+		RunsContainers: func(id string) bool { return id == w.containers.Load() },
+		NewClient:      w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -88,10 +88,11 @@ func (s *Service) carried(ctx context.Context, sc scope, lb *loadBalancerRecord)
 	for _, item := range listeners.All(s.Store, sc.Below(lb.id())) {
 		l := &item.Value
 		to := balancer.Listener{Port: uint16(*l.Listener.Port), Protocol: string(l.Listener.Protocol)} //nolint:gosec // a port
-		if to.Protocol == "TCP_UDP" {
+		both := to.Protocol == "TCP_UDP"
+		if both {
 			to.Protocol = "TCP"
 		}
-		if to.Protocol == "UDP" || to.Protocol == "QUIC" {
+		if to.Protocol == "QUIC" {
 			to.Fault = "listeners for " + to.Protocol + " carry no traffic in Drydock"
 			deaf = append(deaf, to)
 			continue
@@ -109,6 +110,10 @@ func (s *Service) carried(ctx context.Context, sc scope, lb *loadBalancerRecord)
 		}
 		s.secure(ctx, sc, l, &to)
 		out.Listeners = append(out.Listeners, to)
+		if both {
+			to.Protocol = "UDP"
+			out.Listeners = append(out.Listeners, to)
+		}
 	}
 	for _, l := range deaf { // one for TCP may be at the same port
 		if !slices.ContainsFunc(out.Listeners, func(o balancer.Listener) bool { return o.Port == l.Port }) {

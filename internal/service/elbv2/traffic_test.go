@@ -79,7 +79,7 @@ func (b *backends) config() balancer.Config {
 			defer b.mu.Unlock()
 			return b.known[to.Address]
 		},
-		Admit: func(context.Context, string, string, string, uint16) error {
+		Admit: func(context.Context, string, string, string, string, uint16) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.refused

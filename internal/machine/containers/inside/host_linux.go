@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -482,7 +483,7 @@ func (h *host) serve(c *net.UnixConn, s Service) {
 				_ = l.Reply(d.Data, fabric.Datagram{Interface: d.Interface, Remote: d.Remote, Service: d.Service}) // the client asks again
 			}
 		}()
-		b := make([]byte, 4096)
+		b := make([]byte, fabric.MTU)
 		for {
 			n, d, err := l.Read(b)
 			if err != nil || Send(c, Datagram{Interface: d.Interface, Remote: d.Remote, Service: d.Service, Data: b[:n]}) != nil {
@@ -531,7 +532,7 @@ func (h *host) socket(r HostRequest) (*os.File, error) {
 			return nil, err
 		}
 		var err error
-		if c, err = h.fabric.Dial(ctx, r.Dial.Interface, "tcp", netip.AddrPort{}, r.Dial.Address); err != nil {
+		if c, err = h.fabric.Dial(ctx, r.Dial.Interface, cmp.Or(r.Dial.Network, "tcp"), netip.AddrPort{}, r.Dial.Address); err != nil {
 			return nil, err
 		}
 	} else {
@@ -553,7 +554,7 @@ func (h *host) socket(r HostRequest) (*os.File, error) {
 		}
 	}
 	defer c.Close()
-	return c.(*net.TCPConn).File()
+	return c.(interface{ File() (*os.File, error) }).File() // of TCP or UDP
 }
 
 // dialPatience is how long a connection attempt lasts.

@@ -67,6 +67,7 @@ type Attachment struct{ Machine, Interface, Device string }
 
 // A Socket is a connection from a machine, in its own network, or from a network interface that AWS manages.
 type Socket struct {
+	Network   string // udp, from an interface, or empty for tcp
 	Machine   string
 	Interface string
 	Address   netip.AddrPort

@@ -259,7 +259,7 @@ func limits(mounts []mount, root bool) Check {
 	if len(lacking) == 0 {
 		lacking = Controllers
 	}
-	return Check{Limits, Limited, fmt.Sprintf("no %s controller in cgroup v2 (%s): there are no limits, OOM kills and pod statistics", strings.Join(lacking, ", "), why), fix}
+	return Check{Limits, Limited, fmt.Sprintf("no %s controller in cgroup v2 (%s): there are no limits and OOM kills, and the memory of pods is added up from their processes", strings.Join(lacking, ", "), why), fix}
 }
 
 func overlay() Check {

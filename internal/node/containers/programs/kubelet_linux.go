@@ -7,7 +7,6 @@ import (
 	"strings"
 	_ "unsafe" // for linkname
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -76,27 +75,9 @@ func runKubelet(ctx context.Context, cfg launch.Kubelet) error {
 	if err != nil {
 		return err
 	}
-	deps.CAdvisorInterface = &sized{real, cfg}
+	deps.CAdvisorInterface = newSized(real, cfg)
 	if err := app.Run(ctx, s, deps, utilfeature.DefaultFeatureGate); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
-}
-
-// sized reports a machine's size instead of the host's.
-type sized struct {
-	cadvisor.Interface
-	cfg launch.Kubelet
-}
-
-// MachineInfo implements cadvisor.Interface.
-func (s *sized) MachineInfo() (*cadvisorapi.MachineInfo, error) {
-	host, err := s.Interface.MachineInfo()
-	if err != nil {
-		return nil, err
-	}
-	m := host.Clone()
-	m.NumCores, m.NumPhysicalCores, m.NumSockets = s.cfg.VCPU, max(s.cfg.VCPU/2, 1), 1
-	m.MemoryCapacity, m.SwapCapacity = s.cfg.MemoryBytes, 0
-	return m, nil
 }

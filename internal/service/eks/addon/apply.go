@@ -272,7 +272,7 @@ func (w *work) prune(ctx context.Context, now []*unstructured.Unstructured) erro
 		return nil
 	}
 	overwrite := w.rec.Resolve == ekstypes.ResolveConflictsOverwrite
-	return w.removeOurs(ctx, gone(append(before, w.a.Unanswered()...), now), overwrite)
+	return w.removeOurs(ctx, gone(before, now), overwrite)
 }
 
 // removeOurs removes the objects that EKS applied. It keeps those that a user manages as well,

@@ -107,7 +107,8 @@ func (w *work) apply(ctx context.Context) (time.Duration, error) {
 			return 0, w.fail(ctx, newIssue(ekstypes.AddonIssueCodeInternalFailure, err.Error()))
 		}
 		updating := w.rec.Addon.Status == ekstypes.AddonStatusUpdating
-		if err := applyAll(ctx, w.objects, objects, w.rec.Resolve, updating, func() error { return w.touch(ctx) }); err != nil {
+		_, others := splitAPIs(objects)
+		if err := applyAll(ctx, w.objects, others, w.rec.Resolve, updating, func() error { return w.touch(ctx) }); err != nil {
 			issue := applyIssue(err)
 			if issue == nil && ctx.Err() == nil && w.s.Clock.Since(w.rec.Since) > timeout {
 				issue = newIssue(ekstypes.AddonIssueCodeClusterUnreachable, err.Error())
@@ -125,6 +126,7 @@ func (w *work) apply(ctx context.Context) (time.Duration, error) {
 			r.Next, r.Applied, r.Had = nil, true, true
 		}, nil)
 	}
+	w.offer(ctx)
 	issue, coming, err := w.health(ctx)
 	age := w.s.Clock.Since(w.rec.Since)
 	if err != nil {
@@ -224,6 +226,7 @@ func (w *work) fail(ctx context.Context, issue *ekstypes.AddonIssue) error {
 // look makes an ACTIVE add-on DEGRADED once pods have been missing for a while, and ACTIVE again
 // when they are back.
 func (w *work) look(ctx context.Context) (time.Duration, error) {
+	w.offer(ctx)
 	issue, _, err := w.health(ctx)
 	if err != nil {
 		w.s.Log.Debug("checking an add-on", "addon", w.key.String(), "err", err)
@@ -324,9 +327,8 @@ func (w *work) removeObjects(ctx context.Context) (gone bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Current versions of the add-on no longer include these objects, so an existing one may be
-	// someone else's.
-	if err := w.removeOurs(ctx, w.a.Unanswered(), false); err != nil {
+	apis, objects := splitAPIs(objects)
+	if err := w.removeOurs(ctx, apis, false); err != nil { // an existing one may be someone else's
 		return false, err
 	}
 	objects = slices.DeleteFunc(objects, isNamespace)
