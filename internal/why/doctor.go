@@ -35,8 +35,8 @@ type Inventory interface {
 	Troubled(ctx context.Context, cluster string, most int) (pods, accounts []string, err error)
 	// PodsOfNodes returns how many pods are on each node.
 	PodsOfNodes(ctx context.Context, cluster string) ([]eks.NodePods, error)
-	// ReadyDNS returns how many pods of the cluster's DNS are ready.
-	ReadyDNS(ctx context.Context, cluster string) (int, error)
+	// PodsOfDNS returns how many pods the cluster's DNS has, ready or not.
+	PodsOfDNS(ctx context.Context, cluster string) (int, error)
 }
 
 // mostDiagnosed is how many pods and service accounts are looked at.

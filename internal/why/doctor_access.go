@@ -51,8 +51,8 @@ func (x *Explainer) diagnoseAccess(ctx context.Context, d *api.Diagnosis) error 
 	return nil
 }
 
-// diagnoseDNS looks at whether pods can resolve names: whether a pod of CoreDNS is ready, if there are nodes. Nodes of EKS Auto Mode have a
-// DNS server of their own.
+// diagnoseDNS looks at whether there is anything with which pods can resolve names: a pod of CoreDNS, if there are nodes. What keeps such
+// pods from running is found with the other pods. Nodes of EKS Auto Mode have a DNS server of their own.
 func (x *Explainer) diagnoseDNS(ctx context.Context, d *api.Diagnosis) error {
 	c, err := x.cfg.EKS.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &d.Cluster})
 	if err != nil {
@@ -66,8 +66,8 @@ func (x *Explainer) diagnoseDNS(ctx context.Context, d *api.Diagnosis) error {
 		return err
 	}
 	d.Checked++
-	ready, err := x.cfg.Inventory.ReadyDNS(ctx, d.Cluster)
-	if err != nil || ready > 0 {
+	pods, err := x.cfg.Inventory.PodsOfDNS(ctx, d.Cluster)
+	if err != nil || pods > 0 {
 		return err
 	}
 	unknown := x.unknown(d.Account, func(g recording.Gap) bool {
@@ -76,9 +76,9 @@ func (x *Explainer) diagnoseDNS(ctx context.Context, d *api.Diagnosis) error {
 			(kind == "" || kind == "pods" || kind == "deployments" || kind == "nodes" || kind == "replicasets")
 	})
 	if len(unknown) > 0 {
-		find(d, api.HarmUnknown, "dns", "kube-system/coredns", "whether a pod of CoreDNS is ready is unknown: "+unknown[0], nil, nil)
+		find(d, api.HarmUnknown, "dns", "kube-system/coredns", "whether there is a pod of CoreDNS is unknown: "+unknown[0], nil, nil)
 		return nil
 	}
-	find(d, api.HarmError, "dns", "kube-system/coredns", "no pod of CoreDNS is ready, so no pod can resolve names", nil, oneSketch("drydock why pod kube-system/coredns --cluster "+d.Cluster+" says what keeps it from running; if it has no replicas: kubectl -n kube-system scale deployment coredns --replicas 2"))
+	find(d, api.HarmError, "dns", "kube-system/coredns", "there is no pod of CoreDNS, so no pod can resolve names", nil, oneSketch("install it, or give it replicas", "kubectl -n kube-system scale deployment coredns --replicas 2"))
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -493,8 +494,35 @@ func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation, sa *
 
 // ofTwin completes the explanation of a node of a twin.
 func (x *Explainer) ofTwin(e *api.NodeExplanation) {
-	e.Unknown = x.unknownNode(e)
+	e.Unknown = append(x.unknownNode(e), x.unknownHosts(e)...)
 	x.observe(e)
+}
+
+// userDataHost matches the hosts that user data asks.
+var userDataHost = regexp.MustCompile(`https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:\d+)?`)
+
+// unknownHosts returns the hosts outside of the twin that a node's user data asks, if the node fails because of its user data: what
+// they answer is unknown.
+func (x *Explainer) unknownHosts(e *api.NodeExplanation) []string {
+	failed := e.FirstFailed()
+	if x.cfg.IsTwin == nil || !x.cfg.IsTwin(e.Account) || e.Ready || failed == nil || !slices.Contains([]string{node.StepScript, node.StepUserData, node.StepBootstrap}, failed.Name) {
+		return nil
+	}
+	m, err := x.cfg.Machines.Instance(e.Instance)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, found := range userDataHost.FindAllStringSubmatch(string(m.UserData), -1) {
+		host := found[1]
+		_, _, ours := x.cfg.PlaneAt(host + found[2])
+		text := "user data asks " + host + ", which is outside of the twin"
+		if ours || host == "169.254.169.254" || host == "localhost" || host == "127.0.0.1" || strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".api.aws") || slices.Contains(out, text) {
+			continue
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 // observe adds to the explanation of a twin's node what AWS showed of it, and says whether that differs.

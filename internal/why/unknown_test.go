@@ -33,14 +33,14 @@ func (k knownRoles) RoleByARN(_ context.Context, roleARN string) (iam.Role, erro
 	return iam.Role{}, nil
 }
 
-// machinesIn are machines that are all in one VPC.
+// machinesIn are machines that are all in one VPC and have the same user data.
 type machinesIn struct {
 	Machines
-	vpc string
+	vpc, userData string
 }
 
 func (m machinesIn) Instance(string) (machine.Instance, error) {
-	return machine.Instance{VPCID: m.vpc}, nil
+	return machine.Instance{VPCID: m.vpc, UserData: []byte(m.userData)}, nil
 }
 
 // A missing answer matters to a node only if the step at which it fails, or one before, depends on it.
@@ -89,6 +89,8 @@ func TestUnknownNode(t *testing.T) {
 		{"records of a zone that no node asks about", recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: "corp.internal.", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), false},
 		{"records of a zone that has the registry's name", recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: "ecr.us-east-1.amazonaws.com.", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), true},
 		{"records of a zone that has the endpoint's name", recording.Gap{Service: "route53", Operation: "GetHostedZone", Subject: "gr7.us-east-1.eks.amazonaws.com.", Code: "AccessDenied"}, known, "", nil, true},
+		{"a secret in the user data that was masked", recording.Gap{Service: "ec2", Operation: "DescribeInstanceAttribute", Subject: "i-1", Code: recording.Redacted}, known, node.StepIdentity, nil, true},
+		{"a secret in the user data of another instance", recording.Gap{Service: "ec2", Operation: "DescribeInstanceAttribute", Subject: "i-2", Code: recording.Redacted}, known, node.StepIdentity, nil, false},
 		{"a pod that was not copied", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "pods", Subject: "kube-system/job-1", Code: recording.NotCopied}, known, node.StepIdentity, nil, false},
 		{"another's zone, and no way to the endpoint", zone, known, node.StepEndpoint, network("rtb-2 has no route"), false},
 		{"another's zone that has the endpoint's name", zone, known, node.StepEndpoint, network("the records of Z1 cannot be read"), true},
@@ -196,6 +198,29 @@ func TestDiagnoseMissingSubnets(t *testing.T) {
 			x.diagnoseMissing(&d, map[string][]string{"subnet-1": {"the cluster"}, "subnet-2": {"node group ng"}}, []ec2types.Subnet{{SubnetId: aws.String("subnet-1")}})
 			if len(d.Findings) != 1 || d.Findings[0].Subject != "subnet-2" || d.Findings[0].Harm != tt.harm || !strings.Contains(d.Findings[0].Text, tt.text) {
 				t.Errorf("found %+v", d.Findings)
+			}
+		})
+	}
+}
+
+// What a host outside of the twin answers to user data is unknown, if user data is what fails.
+func TestUnknownHosts(t *testing.T) {
+	const endpoint = "https://ABC.gr7.us-east-1.eks.amazonaws.com"
+	for _, tt := range []struct {
+		name, step, userData, want string
+	}{
+		{"a script from elsewhere", node.StepScript, "#!/bin/bash\nset -e\ncurl -fsSL https://artifacts.example.com/setup.sh | bash", "user data asks artifacts.example.com, which is outside of the twin"},
+		{"AWS, the metadata service and the cluster", node.StepScript, "curl http://169.254.169.254/latest\ncurl https://s3.us-east-1.amazonaws.com/b/k\ncurl " + endpoint + " https://10.9.9.9:443", ""},
+		{"a step that has nothing to do with it", node.StepIdentity, "curl https://artifacts.example.com/", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := New(Config{
+				Machines: machinesIn{userData: tt.userData}, IsTwin: func(string) bool { return true },
+				PlaneAt: func(host string) (string, string, bool) { return "", "", host == "10.9.9.9:443" },
+			})
+			e := api.NodeExplanation{Instance: "i-1", Account: "111122223333", Steps: []api.Step{{Name: tt.step, State: api.StepFailed}}}
+			if got := strings.Join(x.unknownHosts(&e), "; "); got != tt.want {
+				t.Errorf("got %q", got)
 			}
 		})
 	}

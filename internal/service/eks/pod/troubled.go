@@ -81,8 +81,8 @@ func (s *Service) PodsOfNodes(ctx context.Context, cluster string) ([]NodePods, 
 	return out, nil
 }
 
-// ReadyDNS returns how many pods of the DNS of a cluster of the call's account and region are ready.
-func (s *Service) ReadyDNS(ctx context.Context, cluster string) (int, error) {
+// PodsOfDNS returns how many pods the DNS of a cluster of the call's account and region has, ready or not.
+func (s *Service) PodsOfDNS(ctx context.Context, cluster string) (int, error) {
 	_, _, ses, err := s.Session(ctx, cluster)
 	if err != nil {
 		return 0, err
@@ -91,11 +91,5 @@ func (s *Service) ReadyDNS(ctx context.Context, cluster string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ready := 0
-	for i := range pods.Items {
-		if kube.PodReady(&pods.Items[i]) {
-			ready++
-		}
-	}
-	return ready, nil
+	return len(pods.Items), nil
 }
