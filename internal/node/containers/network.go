@@ -87,10 +87,8 @@ func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 
 // pass gets the addresses that pods need now, and connects them.
 func (n *podNetwork) pass(ctx context.Context) error {
-	used, err := n.i.usedAddresses()
-	if err != nil {
-		return err
-	}
+	var err error
+	used := n.i.usedAddresses()
 	if n.started {
 		err = n.ipam.Follow(ctx, used)
 	} else if err = n.ipam.Start(ctx, used); err == nil {
@@ -110,14 +108,10 @@ func (n *podNetwork) pass(ctx context.Context) error {
 }
 
 // usedAddresses returns the addresses that pods have, as the CNI plugin on the machine records them.
-func (i *instance) usedAddresses() (map[netip.Addr]bool, error) {
-	files, err := i.machine.Files()
+func (i *instance) usedAddresses() map[netip.Addr]bool {
+	entries, err := i.machine.ReadDir(usedDir)
 	if err != nil {
-		return nil, err
-	}
-	entries, err := files.ReadDir(usedDir)
-	if err != nil {
-		return nil, nil //nolint:nilerr // no pod has had an address yet
+		return nil // no pod has had an address yet
 	}
 	used := map[netip.Addr]bool{}
 	for _, e := range entries {
@@ -125,7 +119,7 @@ func (i *instance) usedAddresses() (map[netip.Addr]bool, error) {
 			used[a] = true
 		}
 	}
-	return used, nil
+	return used
 }
 
 // connectAddresses connects the addresses and network interfaces that pods use, and lets the plugin give them to pods.
