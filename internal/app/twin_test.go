@@ -29,6 +29,7 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
+	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	gocmp "github.com/google/go-cmp/cmp"
@@ -198,10 +199,18 @@ func (w *netWorld) keysAndNames(t *testing.T, cfg aws.Config) {
 	testkit.Must(route53.ChangeResourceRecordSets(ctx, &awsroute53.ChangeResourceRecordSetsInput{HostedZoneId: zone, ChangeBatch: &route53types.ChangeBatch{Changes: changes}}))(t)
 }
 
-// scale adds an Auto Scaling group whose instances count as more than one.
+// scale adds an Auto Scaling group whose instances count as more than one, and raises a quota.
 func (w *netWorld) scale(t *testing.T, cfg aws.Config) {
 	t.Helper()
 	ctx := t.Context()
+	limits, code := awsservicequotas.NewFromConfig(cfg), aws.String("L-1216C47A") // vCPUs of standard instances
+	testkit.Must(limits.RequestServiceQuotaIncrease(ctx, &awsservicequotas.RequestServiceQuotaIncreaseInput{ServiceCode: aws.String("ec2"), QuotaCode: code, DesiredValue: aws.Float64(2000)}))(t)
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if q := testkit.Must(limits.GetServiceQuota(ctx, &awsservicequotas.GetServiceQuotaInput{ServiceCode: aws.String("ec2"), QuotaCode: code}))(t).Quota; *q.Value != 2000 {
+			return fmt.Errorf("the quota is %v", *q.Value)
+		}
+		return nil
+	})
 	scaling := awsautoscaling.NewFromConfig(cfg)
 	testkit.Must(w.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("web"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: aws.String(al2023Image), SecurityGroupIds: []string{w.other}}}))(t)
 	testkit.Must(scaling.CreateAutoScalingGroup(ctx, &awsautoscaling.CreateAutoScalingGroupInput{
