@@ -80,7 +80,7 @@ func (s *Service) rehearseNodegroups(ctx context.Context, key store.Key, rec *re
 
 // nodegroup adds the result of a node group's update.
 func (r *Rehearsal) nodegroup(g *nodegroup.Rehearsed) {
-	step := Step{Kind: "node-group", Name: g.Name, From: g.From, To: g.To, Text: fmt.Sprintf("%d nodes replaced, %d pods moved", g.Nodes, g.Pods)}
+	step := Step{Kind: "node-group", Name: g.Name, From: g.From, To: g.To, Text: counted(g.Nodes, "node") + " replaced, " + counted(g.Pods, "pod") + " moved"}
 	update := fmt.Sprintf("aws eks update-nodegroup-version --cluster-name %s --nodegroup-name %s", r.Cluster, g.Name)
 	switch {
 	case g.Refused != "":
@@ -96,13 +96,21 @@ func (r *Rehearsal) nodegroup(g *nodegroup.Rehearsed) {
 		r.found("node-group", SeverityError, g.Name, "make room for the eviction, or "+update+" --force, which deletes the pods", "the update fails with PodEvictionFailure at node %s: %s", g.Node, reasons(g.Stuck))
 	}
 	if len(g.Homeless) > 0 {
-		step.Text += fmt.Sprintf("; %d pods fit nowhere", len(g.Homeless))
+		step.Text += "; no node takes " + counted(len(g.Homeless), "pod")
 		r.found("scheduling", SeverityError, g.Name, "", "once the nodes are replaced, no node takes %s", reasons(g.Homeless))
 	}
 	if len(g.Lost) > 0 {
 		r.found("bare-pod", SeverityWarning, g.Name, "let a Deployment make the pod", "no controller makes pod %s again once its node is replaced", shortList(g.Lost))
 	}
 	r.Steps = append(r.Steps, step)
+}
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // reasons says why pods do not move, those with the same reason together.

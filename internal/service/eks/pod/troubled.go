@@ -81,7 +81,8 @@ func (s *Service) PodsOfNodes(ctx context.Context, cluster string) ([]NodePods, 
 	return out, nil
 }
 
-// PodsOfDNS returns how many pods the DNS of a cluster of the call's account and region has, ready or not.
+// PodsOfDNS returns how many pods the DNS of a cluster of the call's account and region has, ready or not, without those that are
+// ending.
 func (s *Service) PodsOfDNS(ctx context.Context, cluster string) (int, error) {
 	_, _, ses, err := s.Session(ctx, cluster)
 	if err != nil {
@@ -91,5 +92,11 @@ func (s *Service) PodsOfDNS(ctx context.Context, cluster string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(pods.Items), nil
+	n := 0
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			n++
+		}
+	}
+	return n, nil
 }
