@@ -84,9 +84,10 @@ func (e *conflictError) Error() string {
 
 // applyAll applies objects. Fields that others changed are overwritten with OVERWRITE, and kept
 // with PRESERVE in an update. Otherwise a conflict is an error and nothing is applied. begin is
-// called before the first object is applied.
+// called before the first object is applied. APIs are left to offer.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateAddon.html
 func applyAll(ctx context.Context, in plane.Objects, objects []*unstructured.Unstructured, resolve ekstypes.ResolveConflicts, update bool, begin func() error) error {
+	_, objects = splitAPIs(objects)
 	apply := func(how plane.ApplyOptions) error {
 		if err := begin(); err != nil {
 			return err

@@ -107,8 +107,7 @@ func (w *work) apply(ctx context.Context) (time.Duration, error) {
 			return 0, w.fail(ctx, newIssue(ekstypes.AddonIssueCodeInternalFailure, err.Error()))
 		}
 		updating := w.rec.Addon.Status == ekstypes.AddonStatusUpdating
-		_, others := splitAPIs(objects)
-		if err := applyAll(ctx, w.objects, others, w.rec.Resolve, updating, func() error { return w.touch(ctx) }); err != nil {
+		if err := applyAll(ctx, w.objects, objects, w.rec.Resolve, updating, func() error { return w.touch(ctx) }); err != nil {
 			issue := applyIssue(err)
 			if issue == nil && ctx.Err() == nil && w.s.Clock.Since(w.rec.Since) > timeout {
 				issue = newIssue(ekstypes.AddonIssueCodeClusterUnreachable, err.Error())
