@@ -1,6 +1,7 @@
 package eks_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -80,6 +81,9 @@ func TestACapability(t *testing.T) {
 	got := describe()
 	if got.Status != ekstypes.CapabilityStatusDegraded || len(got.Health.Issues) != 1 || *got.Configuration.ArgoCd.Namespace != "argocd" || *got.Configuration.ArgoCd.AwsIdc.IdcRegion != "us-east-1" {
 		t.Errorf("described: %+v, %+v", got, got.Configuration.ArgoCd)
+	}
+	if notes := strings.Join(w.updateNotes(), "\n"); !strings.Contains(notes, "the capability argo is DEGRADED: Drydock runs no controller for ARGOCD") {
+		t.Errorf("drydock why cluster says %s", notes)
 	}
 	associated, err := w.client.ListAssociatedAccessPolicies(ctx, &awseks.ListAssociatedAccessPoliciesInput{ClusterName: dev, PrincipalArn: got.RoleArn})
 	if err != nil {

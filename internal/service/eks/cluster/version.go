@@ -321,6 +321,9 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 		}
 		out = append(out, notes...)
 	}
+	for _, c := range record.Capabilities.All(s.Store, key.AllBelow()) { // see decision 102
+		out = append(out, fmt.Sprintf("the capability %s is DEGRADED: Drydock runs no controller for %s, so nothing reconciles its resources", aws.ToString(c.Value.Capability.CapabilityName), c.Value.Capability.Type))
+	}
 	if last := rec.Upgraded; last != nil {
 		to, _ := eksversions.Lookup(last.From)
 		note := fmt.Sprintf("the cluster can be rolled back to Kubernetes %s until %s", last.From, last.At.Add(rollbackWindow).Format(time.RFC3339))
