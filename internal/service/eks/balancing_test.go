@@ -251,6 +251,9 @@ func TestLoadBalancersThatAreRefused(t *testing.T) {
 	w.balancing.deny("CreateLoadBalancer", awserr.New("AccessDenied", "is not authorized to perform: elasticloadbalancing:CreateLoadBalancer"))
 	add("denied", nil)
 	w.eventOf("denied", "FailedDeployModel", "not authorized to perform: elasticloadbalancing:CreateLoadBalancer")
+	if notes := strings.Join(w.updateNotes(), "\n"); !strings.Contains(notes, "load balancer of the Service default/denied is not ready: FailedDeployModel: ") {
+		t.Errorf("drydock why cluster says %s", notes)
+	}
 	add("odd", map[string]string{"eip-allocations": "eipalloc-1"})
 	w.eventOf("odd", "FailedBuildModel", "eip-allocations is not supported")
 	end("odd")

@@ -30,6 +30,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
+const component = "eks-load-balancing" // that reports events
+
 // A Service creates load balancers.
 type Service struct{ *base.Service }
 
@@ -55,7 +57,7 @@ func (s *Service) Follow(key store.Key, planeID string) {
 // of returns what is known of a cluster in a session of its control plane.
 func (s *Service) of(key store.Key, ses *plane.Session) *cluster {
 	return plane.Value(ses, func(ses *plane.Session) *cluster {
-		return &cluster{s: s, key: key, ses: ses, wake: make(chan struct{}, 1), events: plane.Events{Session: ses, Component: "eks-load-balancing", Now: s.Now}}
+		return &cluster{s: s, key: key, ses: ses, wake: make(chan struct{}, 1), events: plane.Events{Session: ses, Component: component, Now: s.Now}}
 	})
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
@@ -187,4 +190,31 @@ func (c *cluster) tell(ctx context.Context, o object, typ, reason, message strin
 		ref.Kind, ref.APIVersion = "Ingress", "networking.k8s.io/v1"
 	}
 	c.events.Tell(ctx, ref, typ, reason, message)
+}
+
+// Notes says which Services of a cluster wait for their load balancers, and what their last event says.
+func Notes(ctx context.Context, ses *plane.Session) ([]string, error) {
+	services, err := ses.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range services.Items {
+		svc := &services.Items[i]
+		if aws.ToString(svc.Spec.LoadBalancerClass) != serviceClass || len(svc.Status.LoadBalancer.Ingress) > 0 && svc.DeletionTimestamp == nil {
+			continue
+		}
+		events, err := ses.Client.CoreV1().Events(svc.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + svc.Name + ",involvedObject.kind=Service"})
+		if err != nil {
+			return nil, err
+		}
+		why := "there is no event yet"
+		for _, e := range events.Items {
+			if e.Source.Component == component && e.InvolvedObject.UID == svc.UID {
+				why = e.Reason + ": " + e.Message
+			}
+		}
+		out = append(out, fmt.Sprintf("EKS Auto Mode's load balancer of the Service %s/%s is not ready: %s", svc.Namespace, svc.Name, why))
+	}
+	return out, nil
 }

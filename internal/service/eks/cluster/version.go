@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/service/eks/autobalancing"
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
@@ -318,6 +319,10 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 		notes, err := autonodes.Notes(ctx, ses.Objects)
 		if err != nil {
 			notes = []string{"EKS Auto Mode's objects could not be read: " + err.Error()}
+		}
+		out = append(out, notes...)
+		if notes, err = autobalancing.Notes(ctx, ses); err != nil {
+			notes = []string{"the load balancers of EKS Auto Mode could not be read: " + err.Error()}
 		}
 		out = append(out, notes...)
 	}
