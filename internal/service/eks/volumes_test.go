@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -158,6 +162,54 @@ func TestVolumesSurviveAnyCrash(t *testing.T) {
 				}
 				return nil
 			})
+		})
+	}
+}
+
+// A volume whose reclaim policy is Retain stays, although the response to the creation of its object was lost, and even if its
+// claim goes at once.
+func TestVolumesAreRetained(t *testing.T) {
+	for _, atOnce := range []bool{false, true} {
+		t.Run(fmt.Sprintf("at once %t", atOnce), func(t *testing.T) {
+			w, cs := storageWorld(t)
+			testkit.Must(cs.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "keep"}, Provisioner: autoDriver, VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+				ReclaimPolicy: new(corev1.PersistentVolumeReclaimRetain),
+			}, metav1.CreateOptions{}))(t)
+			var lost atomic.Bool
+			cs.PrependReactor("create", "persistentvolumes", func(a k8stesting.Action) (bool, runtime.Object, error) {
+				if lost.Swap(true) {
+					return false, nil, nil
+				}
+				if atOnce {
+					if err := cs.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default", "data"); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := cs.Tracker().Create(a.GetResource(), a.(k8stesting.CreateAction).GetObject(), ""); err != nil {
+					t.Error(err)
+				}
+				return true, nil, errors.New("the response was lost")
+			})
+			keep := func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = aws.String("keep") }
+			claim(t, cs, "data", "i-0123", keep)
+			w.eventually(func() error {
+				_, err := cs.CoreV1().PersistentVolumes().Get(t.Context(), "pvc-uid-data", metav1.GetOptions{})
+				return err
+			})
+			// Whenever another claim has been served, there has been another pass.
+			claim(t, cs, "second", "i-0123", keep)
+			w.eventOf("second", "ProvisioningSucceeded", "")
+			if !atOnce {
+				if err := cs.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "data", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			claim(t, cs, "third", "i-0123", keep)
+			w.eventOf("third", "ProvisioningSucceeded", "")
+			if got, want := w.volumes.describe(), strings.TrimSpace(strings.Repeat("volume us-east-1b 8 GiB available\n", 3)); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
 		})
 	}
 }

@@ -94,7 +94,7 @@ type cluster struct {
 	attachments plane.Watched[*storagev1.VolumeAttachment]
 	csiNodes    plane.Watched[*storagev1.CSINode]
 
-	// made are volumes that EC2 is creating, by the UIDs of their claims.
+	// made are volumes in EC2 that the cluster may not have as objects yet, by the UIDs of their claims.
 	made map[types.UID]string
 }
 
@@ -149,13 +149,9 @@ func (c *cluster) pass(ctx context.Context, rec *record.Cluster) error {
 			errs = append(errs, r.provision(claim, class))
 		}
 	}
-	for uid, id := range c.made { // their claims were deleted before EC2 had created them
+	for uid, id := range c.made {
 		if !claims[uid] {
-			if err := r.deleteVolume(id); err != nil {
-				errs = append(errs, err)
-			} else {
-				delete(c.made, uid)
-			}
+			errs = append(errs, r.abandon(uid, id))
 		}
 	}
 	for _, v := range c.volumes.All() {

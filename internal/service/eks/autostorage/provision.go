@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
@@ -45,10 +46,14 @@ func waits(class *storagev1.StorageClass) bool {
 	return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
+// nameOf returns the name of the volume of a claim.
+func nameOf(claim types.UID) string { return "pvc-" + string(claim) }
+
 // provision creates the volume of a claim. Kubernetes then binds them.
 func (r *run) provision(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
-	name := "pvc-" + string(claim.UID)
+	name := nameOf(claim.UID)
 	if _, ok := r.volumes.Get(name); ok {
+		delete(r.made, claim.UID)
 		return nil
 	}
 	v, err := r.create(name, claim, class)
@@ -297,6 +302,19 @@ func (r *run) deleteVolume(id string) error {
 	_, err := r.s.Volumes.DeleteVolume(r.svc, &awsec2.DeleteVolumeInput{VolumeId: &id})
 	if awserr.CodeOf(err) == "InvalidVolume.NotFound" {
 		return nil
+	}
+	return err
+}
+
+// abandon deletes a volume in EC2 whose claim was deleted before the cluster had the volume. If the cluster does have it, because
+// only the response to its creation was lost, its reclaim policy decides.
+func (r *run) abandon(claim types.UID, id string) error {
+	_, err := r.ses.Client.CoreV1().PersistentVolumes().Get(r.ctx, nameOf(claim), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		err = r.deleteVolume(id)
+	}
+	if err == nil {
+		delete(r.made, claim)
 	}
 	return err
 }
