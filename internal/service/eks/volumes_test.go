@@ -228,6 +228,14 @@ func TestVolumesThatAreRefused(t *testing.T) {
 		c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "denied"}
 	})
 	w.eventOf("copy", "ProvisioningFailed", "only snapshots are supported as sources of volumes")
+	claim(t, cs, "late", "gone") // Kubernetes selects another node
+	w.eventOf("late", "ProvisioningFailed", `nodes "gone" not found`)
+	w.eventually(func() error {
+		if late := testkit.Must(cs.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "late", metav1.GetOptions{}))(t); late.Annotations["volume.kubernetes.io/selected-node"] != "" {
+			return fmt.Errorf("%q", late.Annotations)
+		}
+		return nil
+	})
 	w.volumes.deny("CreateVolume", nil)
 	w.eventOf("denied", "ProvisioningSucceeded", "Successfully provisioned volume pvc-uid-denied")
 

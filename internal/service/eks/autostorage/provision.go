@@ -1,6 +1,7 @@
 package autostorage
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -80,6 +81,14 @@ func (r *run) create(name string, claim *corev1.PersistentVolumeClaim, class *st
 	}
 	id := r.made[claim.UID]
 	if id == "" {
+		zone, err := r.zone(claim, class)
+		if err != nil {
+			return nil, err
+		}
+		if in.SnapshotId, err = r.snapshotOf(claim); err != nil {
+			return nil, err
+		}
+		in.AvailabilityZone = &zone
 		r.tell(claim, corev1.EventTypeNormal, "Provisioning", fmt.Sprintf("External provisioner is provisioning volume for claim \"%s/%s\"", claim.Namespace, claim.Name))
 		role, err := r.role()
 		if err != nil {
@@ -168,7 +177,7 @@ func tagSpec(kind ec2types.ResourceType, tags map[string]string) []ec2types.TagS
 	return []ec2types.TagSpecification{spec}
 }
 
-// request returns the volume that a claim asks for.
+// request returns the volume that a claim asks for, without its zone and its snapshot.
 func (r *run) request(name string, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (*awsec2.CreateVolumeInput, string, error) {
 	if claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock {
 		return nil, "", status("InvalidArgument", "volumeMode Block is not implemented by Drydock: its machines have no block devices")
@@ -241,14 +250,7 @@ func (r *run) request(name string, claim *corev1.PersistentVolumeClaim, class *s
 		}
 		in.Iops = new(int32(min(iops, 256000))) // EC2 refuses what its type does not have
 	}
-	zone, err := r.zone(claim, class)
-	if err != nil {
-		return nil, "", err
-	}
-	if in.SnapshotId, err = r.snapshotOf(claim); err != nil {
-		return nil, "", err
-	}
-	in.AvailabilityZone, in.TagSpecifications = &zone, tagSpec(ec2types.ResourceTypeVolume, tags)
+	in.TagSpecifications = tagSpec(ec2types.ResourceTypeVolume, tags)
 	return in, fsType, nil
 }
 
@@ -260,7 +262,7 @@ func (r *run) zone(claim *corev1.PersistentVolumeClaim, class *storagev1.Storage
 		n := r.nodeNamed(name)
 		switch {
 		case n == nil:
-			return "", fmt.Errorf("error generating accessibility requirements: CSINode %s does not contain driver %s", name, Driver)
+			return "", r.reschedule(claim, name)
 		case !allowed(class, n):
 			return "", fmt.Errorf("error generating accessibility requirements: selected node '%s' topology '%v' is not in allowed topologies: %v", name, topology(n), class.AllowedTopologies)
 		}
@@ -279,6 +281,19 @@ func (r *run) zone(claim *corev1.PersistentVolumeClaim, class *storagev1.Storage
 	_, _ = h.Write([]byte(claim.Name)) // never fails
 	all := slices.Sorted(maps.Keys(zones))
 	return all[h.Sum32()%uint32(len(all))], nil //nolint:gosec // a few zones
+}
+
+// reschedule returns why the selected node of a claim cannot have its volume. If the node no longer exists, the claim loses it, so
+// that Kubernetes selects another.
+// https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner (ProvisioningReschedule)
+func (r *run) reschedule(claim *corev1.PersistentVolumeClaim, node string) error {
+	_, err := r.ses.Client.CoreV1().Nodes().Get(r.ctx, node, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("error generating accessibility requirements: CSINode %s does not contain driver %s", node, Driver)
+	}
+	return cmp.Or(r.patch(r.ctx, claim, map[string]any{"metadata": map[string]any{
+		"annotations": map[string]any{selectedNode: nil}, "resourceVersion": claim.ResourceVersion,
+	}}), err)
 }
 
 // topology returns the labels of a node that a class may restrict.
