@@ -214,6 +214,14 @@ func TestVolumesAreRetained(t *testing.T) {
 	}
 }
 
+// A denial has another text whenever it is printed, as IAM's have.
+type denial struct{ n atomic.Int32 }
+
+func (d *denial) Error() string {
+	n := d.n.Add(1)
+	return fmt.Sprintf("User: session-%d is not authorized. Encoded authorization failure message: %x", n, n)
+}
+
 // What cannot be provisioned or attached says why, in the words of the sidecars, and is tried again.
 func TestVolumesThatAreRefused(t *testing.T) {
 	w, cs := storageWorld(t)
@@ -261,6 +269,23 @@ func TestVolumesThatAreRefused(t *testing.T) {
 	attach("right", "i-0123")
 	says("right", `rpc error: code = Internal desc = Could not attach volume "vol-00000000000000001" to node "i-0123": assuming the cluster role: AccessDenied`)
 	w.auto.setDeny(nil)
+
+	// Denials have another text in each attempt. Only the first is in the status, because a change of it starts the next attempt.
+	w.volumes.deny("AttachVolume", &denial{})
+	w.eventually(func() error {
+		a, err := cs.StorageV1().VolumeAttachments().Get(t.Context(), "right", metav1.GetOptions{})
+		if err == nil && !strings.Contains(a.Status.AttachError.Message, "session-") {
+			err = errors.New(a.Status.AttachError.Message)
+		}
+		return err
+	})
+	first := testkit.Must(cs.StorageV1().VolumeAttachments().Get(t.Context(), "right", metav1.GetOptions{}))(t)
+	claim(t, cs, "second", "i-0123")
+	w.eventOf("second", "ProvisioningSucceeded", "")
+	if now := testkit.Must(cs.StorageV1().VolumeAttachments().Get(t.Context(), "right", metav1.GetOptions{}))(t); now.Status.AttachError.Message != first.Status.AttachError.Message {
+		t.Errorf("%q, and before %q", now.Status.AttachError.Message, first.Status.AttachError.Message)
+	}
+	w.volumes.deny("AttachVolume", nil)
 	w.eventually(func() error {
 		if a := testkit.Must(cs.StorageV1().VolumeAttachments().Get(t.Context(), "right", metav1.GetOptions{}))(t); !a.Status.Attached || a.Status.AttachError != nil {
 			return fmt.Errorf("%+v", a.Status)

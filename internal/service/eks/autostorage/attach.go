@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 )
 
 // attach attaches a volume to a node, or detaches it when its attachment is being deleted. A failure is in the status of the
@@ -41,7 +42,7 @@ func (r *run) attach(a *storagev1.VolumeAttachment) error {
 	if key == "detachError" {
 		last = a.Status.DetachError
 	}
-	if last != nil && last.Message == message {
+	if last != nil && plane.Steady(last.Message) == plane.Steady(message) { // a change would start the next pass at once
 		return err
 	}
 	return errors.Join(err, r.patch(r.ctx, a, map[string]any{"status": map[string]any{key: map[string]any{"time": timestamp(r.s.Now()), "message": message}}}, "status"))

@@ -124,8 +124,9 @@ type Events struct {
 // eventsRemembered bounds what an Events remembers. When it forgets, an event may come once more.
 const eventsRemembered = 10000
 
-// steady returns what of a message is the same in each attempt: denials have the numbers of a session, and a sealed message.
-func steady(message string) string {
+// Steady returns the part of an error message that is the same in each attempt. Denials contain the name of a session, which is a
+// number, and an encoded message.
+func Steady(message string) string {
 	message, _, _ = strings.Cut(message, "Encoded authorization failure message")
 	return strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -139,13 +140,13 @@ func steady(message string) string {
 // goroutine at a time may call it.
 func (e *Events) Tell(ctx context.Context, ref corev1.ObjectReference, typ, reason, message string) {
 	id := string(ref.UID)
-	if e.told[id] == reason+steady(message) {
+	if e.told[id] == reason+Steady(message) {
 		return
 	}
 	if e.told == nil || len(e.told) > eventsRemembered {
 		e.told = map[string]string{}
 	}
-	e.told[id] = reason + steady(message)
+	e.told[id] = reason + Steady(message)
 	if len(message) > 1024 {
 		message = strings.ToValidUTF8(message[:1024], "")
 	}
