@@ -62,8 +62,8 @@ func (r *run) attached(a *storagev1.VolumeAttachment) error {
 		return fmt.Errorf("CSINode %s does not contain driver %s", a.Spec.NodeName, Driver)
 	}
 	volume, instance := v.Spec.CSI.VolumeHandle, kube.InstanceID(n.Spec.ProviderID)
-	if a.Annotations[nodeID] != instance || !slices.Contains(a.Finalizers, attachmentFinalizer) {
-		if err := r.setFinalizer(r.ctx, a, attachmentFinalizer, true, map[string]string{nodeID: instance}); err != nil {
+	if a.Annotations[nodeID] != instance || a.Annotations[volumeID] != volume || !slices.Contains(a.Finalizers, attachmentFinalizer) {
+		if err := r.setFinalizer(r.ctx, a, attachmentFinalizer, true, map[string]string{nodeID: instance, volumeID: volume}); err != nil {
 			return err
 		}
 	}
@@ -125,12 +125,13 @@ func (r *run) device(instance string) (string, error) {
 
 // detached detaches a volume, and lets its attachment go.
 func (r *run) detached(a *storagev1.VolumeAttachment) error {
-	instance := a.Annotations[nodeID]
-	v, ok := r.volumes.Get(aws.ToString(a.Spec.Source.PersistentVolumeName))
-	if !ok || v.Spec.CSI == nil || instance == "" {
+	instance, volume := a.Annotations[nodeID], a.Annotations[volumeID]
+	if v, ok := r.volumes.Get(aws.ToString(a.Spec.Source.PersistentVolumeName)); volume == "" && ok && v.Spec.CSI != nil {
+		volume = v.Spec.CSI.VolumeHandle // attached by a Drydock that did not write the annotation
+	}
+	if volume == "" || instance == "" {
 		return r.setFinalizer(r.ctx, a, attachmentFinalizer, false, nil)
 	}
-	volume := v.Spec.CSI.VolumeHandle
 	found, err := r.describe(volume)
 	if err != nil && awserr.CodeOf(err) != "InvalidVolume.NotFound" {
 		return status("Internal", "Could not detach volume %q from node %q: %v", volume, instance, err)

@@ -50,6 +50,9 @@ const (
 	provisionerOf = "volume.kubernetes.io/storage-provisioner"
 	selectedNode  = "volume.kubernetes.io/selected-node"
 	nodeID        = "csi.alpha.kubernetes.io/node-id"
+
+	// volumeID is the EBS volume of an attachment, whose PersistentVolume may be deleted before the volume is detached.
+	volumeID = Driver + "/volume-id"
 )
 
 // A Service provides volumes.
