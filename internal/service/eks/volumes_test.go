@@ -214,6 +214,47 @@ func TestVolumesAreRetained(t *testing.T) {
 	}
 }
 
+// On a node that runs containers, the kubelet enlarges the file system. A volume whose object was deleted is detached, too.
+func TestVolumesOfContainers(t *testing.T) {
+	w, cs := storageWorld(t)
+	w.containers.Store("i-0123")
+	claim(t, cs, "data", "i-0123")
+	w.eventOf("data", "ProvisioningSucceeded", "")
+	v := testkit.Must(cs.CoreV1().PersistentVolumes().Get(t.Context(), "pvc-uid-data", metav1.GetOptions{}))(t)
+	v.Status.Phase = corev1.VolumeBound
+	testkit.Must(cs.CoreV1().PersistentVolumes().Update(t.Context(), v, metav1.UpdateOptions{}))(t)
+	testkit.Must(cs.StorageV1().VolumeAttachments().Create(t.Context(), &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: autoDriver, NodeName: "i-0123", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &v.Name}},
+	}, metav1.CreateOptions{}))(t)
+	attachment := func() *storagev1.VolumeAttachment {
+		return testkit.Must(cs.StorageV1().VolumeAttachments().Get(t.Context(), "csi-1", metav1.GetOptions{}))(t)
+	}
+	w.eventually(func() error {
+		if a := attachment(); !a.Status.Attached {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
+	c := testkit.Must(cs.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "data", metav1.GetOptions{}))(t)
+	c.Spec.VolumeName, c.Status.Phase, c.Status.Capacity = v.Name, corev1.ClaimBound, v.Spec.Capacity
+	c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("20Gi")
+	testkit.Must(cs.CoreV1().PersistentVolumeClaims("default").Update(t.Context(), c, metav1.UpdateOptions{}))(t)
+	w.eventOf("data", "FileSystemResizeRequired", "Require file system resize of volume on node")
+
+	if err := cs.CoreV1().PersistentVolumes().Delete(t.Context(), v.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a := attachment()
+	a.DeletionTimestamp = &metav1.Time{Time: w.fake.Now()}
+	testkit.Must(cs.StorageV1().VolumeAttachments().Update(t.Context(), a, metav1.UpdateOptions{}))(t)
+	w.eventually(func() error {
+		if a := attachment(); len(a.Finalizers) > 0 || w.volumes.describe() != "volume us-east-1b 20 GiB available" {
+			return fmt.Errorf("%q, %+v", w.volumes.describe(), a)
+		}
+		return nil
+	})
+}
+
 // A denial has another text whenever it is printed, as IAM's have.
 type denial struct{ n atomic.Int32 }
 

@@ -163,14 +163,13 @@ func (r *run) detached(a *storagev1.VolumeAttachment) error {
 	return base.ErrSoon
 }
 
-// onSimulatedNode reports whether a volume is attached to a node whose kubelet has not registered the driver.
+// onSimulatedNode reports whether a volume is attached to an instance that does not run containers, and so has no file system.
 func (r *run) onSimulatedNode(v *corev1.PersistentVolume) bool {
 	for _, a := range r.attachments.All() {
 		if aws.ToString(a.Spec.Source.PersistentVolumeName) != v.Name || !a.Status.Attached {
 			continue
 		}
-		n, ok := r.csiNodes.Get(a.Spec.NodeName)
-		return !ok || !slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == Driver })
+		return r.s.RunsContainers == nil || !r.s.RunsContainers(a.Annotations[nodeID])
 	}
 	return false
 }

@@ -95,7 +95,6 @@ type cluster struct {
 	volumes     plane.Watched[*corev1.PersistentVolume]
 	classes     plane.Watched[*storagev1.StorageClass]
 	attachments plane.Watched[*storagev1.VolumeAttachment]
-	csiNodes    plane.Watched[*storagev1.CSINode]
 
 	// made are volumes in EC2 that the cluster may not have as objects yet, by the UIDs of their claims.
 	made map[types.UID]string
@@ -122,8 +121,7 @@ func (c *cluster) start(ctx context.Context) error {
 	c.volumes = plane.Watch(ctx, c.ses, &corev1.PersistentVolume{}, core.PersistentVolumes(), nil, c.notify)
 	c.classes = plane.Watch(ctx, c.ses, &storagev1.StorageClass{}, storage.StorageClasses(), nil, c.notify)
 	c.attachments = plane.Watch(ctx, c.ses, &storagev1.VolumeAttachment{}, storage.VolumeAttachments(), nil, c.notify)
-	c.csiNodes = plane.Watch(ctx, c.ses, &storagev1.CSINode{}, storage.CSINodes(), nil, c.notify)
-	cache.WaitForCacheSync(ctx.Done(), c.claims.Synced, c.volumes.Synced, c.classes.Synced, c.attachments.Synced, c.csiNodes.Synced)
+	cache.WaitForCacheSync(ctx.Done(), c.claims.Synced, c.volumes.Synced, c.classes.Synced, c.attachments.Synced)
 	c.ses.Go(func() { c.pollSnapshots(ctx) })
 	return nil
 }

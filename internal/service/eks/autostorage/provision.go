@@ -397,7 +397,7 @@ func (r *run) expand(v *corev1.PersistentVolume) error {
 	if shown.Cmp(has) >= 0 {
 		return nil
 	}
-	if r.onSimulatedNode(v) { // it has no file system
+	if r.onSimulatedNode(v) {
 		return r.patch(r.ctx, claim, map[string]any{"status": map[string]any{
 			"capacity": map[string]string{"storage": has.String()}, "conditions": nil, "allocatedResourceStatuses": nil, "allocatedResources": map[string]string{"storage": has.String()},
 		}}, "status")
