@@ -302,13 +302,21 @@ func TestLoadBalancersThatAreRefused(t *testing.T) {
 	w.eventOf("tagged", "SuccessfullyReconciled", "")
 	w.balancing.deny("AddTags", awserr.New("AccessDenied", "is not authorized to perform: elasticloadbalancing:AddTags"))
 	s := testkit.Must(cs.CoreV1().Services("default").Get(t.Context(), "tagged", metav1.GetOptions{}))(t)
-	s.Annotations = map[string]string{"service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags": "team=a"}
+	s.Annotations = map[string]string{"service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags": "team=a", "service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing"}
 	s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"}
 	testkit.Must(cs.CoreV1().Services("default").Update(t.Context(), s, metav1.UpdateOptions{}))(t)
 	w.eventOf("tagged", "FailedDeployModel", "elasticloadbalancing:AddTags")
 	if d := w.balancing.describe(); !strings.Contains(d, "[tcp:80 from 10.0.0.0/8]") {
 		t.Error(d)
 	}
+	before := s.Status.LoadBalancer.Ingress[0].Hostname
+	w.eventually(func() error { // the new load balancer's
+		s, err := cs.CoreV1().Services("default").Get(t.Context(), "tagged", metav1.GetOptions{})
+		if err == nil && s.Status.LoadBalancer.Ingress[0].Hostname == before {
+			err = errors.New(before)
+		}
+		return err
+	})
 
 	// With externalTrafficPolicy Local, instances answer whether they have a pod.
 	s = testkit.Must(cs.CoreV1().Services("default").Get(t.Context(), "tagged", metav1.GetOptions{}))(t)

@@ -209,7 +209,8 @@ func (d *deployer) look() (map[string]*owned, error) {
 	return out, nil
 }
 
-// deploy makes AWS have what a stack wants, and returns the DNS name of its load balancer.
+// deploy makes AWS have what a stack wants, and returns the DNS name of its load balancer. If only tags could not be changed, it
+// returns the name and an error.
 func (d *deployer) deploy(st *stack, have *owned) (string, error) {
 	if d.asErr != nil {
 		return "", d.asErr

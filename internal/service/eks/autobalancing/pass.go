@@ -114,13 +114,14 @@ func (c *cluster) serve(ctx context.Context, d *deployer, o object, have *owned)
 	host, err := d.deploy(st, have)
 	if err != nil {
 		c.tell(ctx, o, corev1.EventTypeWarning, "FailedDeployModel", "Failed deploy model due to "+err.Error())
-		return err
 	}
-	if err := c.setHost(ctx, o, host); err != nil {
-		return err
+	if host != "" {
+		err = errors.Join(err, c.setHost(ctx, o, host))
 	}
-	c.tell(ctx, o, corev1.EventTypeNormal, "SuccessfullyReconciled", "Successfully reconciled")
-	return nil
+	if err == nil {
+		c.tell(ctx, o, corev1.EventTypeNormal, "SuccessfullyReconciled", "Successfully reconciled")
+	}
+	return err
 }
 
 // setFinalizer adds or removes the finalizer of an object.
