@@ -3,6 +3,7 @@ package autonodes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -51,9 +52,9 @@ func (s *Service) RemoveObjects(ctx context.Context, ses *plane.Session) error {
 
 // removeAll removes the custom objects of a resource, or only their finalizers from those that stay.
 func removeAll(ctx context.Context, ses *plane.Session, resource schema.GroupVersionResource, goes func(*unstructured.Unstructured) bool) error {
-	list, err := ses.Objects.List(ctx, resource)
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", resource.Resource, err)
+	list, more := ses.Objects.List(ctx, resource)
+	if more != nil && !errors.Is(more, plane.ErrTooMany) {
+		return fmt.Errorf("listing %s: %w", resource.Resource, more)
 	}
 	for i := range list {
 		o := &list[i]
@@ -68,8 +69,8 @@ func removeAll(ctx context.Context, ses *plane.Session, resource schema.GroupVer
 			return fmt.Errorf("removing %s %s: %w", resource.Resource, o.GetName(), err)
 		}
 	}
-	if len(list) == plane.ObjectsListed {
-		return fmt.Errorf("there are more than %d %s: the others are removed next", len(list), resource.Resource)
+	if more != nil {
+		return fmt.Errorf("more than %d %s exist: the next attempt removes the rest", len(list), resource.Resource)
 	}
 	return nil
 }

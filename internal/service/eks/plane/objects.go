@@ -37,7 +37,8 @@ type Objects interface {
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Any reports whether there is an object of a resource. It is false if the server does not serve the resource.
 	Any(ctx context.Context, r schema.GroupVersionResource) (bool, error)
-	// List returns the objects of a resource, at most ObjectsListed of them. It returns none if the server does not serve it.
+	// List returns the objects of a resource. It returns none if the server does not serve it. If there are very many, it
+	// returns some of them and ErrTooMany.
 	List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error)
 	// Patch and PatchStatus merge a change into an object without a namespace, or into its status.
 	Patch(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error
@@ -50,11 +51,15 @@ type Objects interface {
 	Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error)
 }
 
-// podsListed limits the result of [Objects.Pods], and ObjectsListed that of [Objects.List].
+// podsListed limits the result of [Objects.Pods], and listPages of listPage objects that of [Objects.List].
 const (
-	podsListed    = 500
-	ObjectsListed = 500
+	podsListed = 500
+	listPage   = 500
+	listPages  = 20
 )
+
+// ErrTooMany is returned by [Objects.List].
+var ErrTooMany = fmt.Errorf("more than %d objects exist", listPages*listPage)
 
 // ApplyOptions control how objects are applied.
 type ApplyOptions struct {
@@ -101,14 +106,22 @@ func (d dynamicObjects) Any(ctx context.Context, r schema.GroupVersionResource) 
 }
 
 func (d dynamicObjects) List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	list, err := d.client.Resource(r).List(ctx, metav1.ListOptions{Limit: ObjectsListed})
-	if err != nil {
+	var out []unstructured.Unstructured
+	next := ""
+	for range listPages {
+		page, err := d.client.Resource(r).List(ctx, metav1.ListOptions{Limit: listPage, Continue: next})
 		if apierrors.IsNotFound(err) {
-			err = nil
+			return nil, nil
 		}
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Items...)
+		if next = page.GetContinue(); next == "" {
+			return out, nil
+		}
 	}
-	return list.Items, nil
+	return out, ErrTooMany
 }
 
 func (d dynamicObjects) Put(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error {

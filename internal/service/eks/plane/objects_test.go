@@ -2,15 +2,50 @@ package plane
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
+
+// Lists are read to their end, unless it is too far away.
+func TestListReadsAllPages(t *testing.T) {
+	last := 3
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		page := 1
+		if c := r.URL.Query().Get("continue"); c != "" {
+			page, _ = strconv.Atoi(c) // 0 fails the test
+		}
+		next := ""
+		if page < last {
+			next = strconv.Itoa(page + 1)
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(rw, `{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"continue":%q},"items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"page-%d"}}]}`, next, page)
+	}))
+	defer srv.Close()
+	objects, err := NewObjects(&rest.Config{Host: srv.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := objects.List(t.Context(), schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	if err != nil || len(all) != 3 || all[2].GetName() != "page-3" {
+		t.Errorf("%v %v", all, err)
+	}
+	last = listPages + 1
+	all, err = objects.List(t.Context(), schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	if !errors.Is(err, ErrTooMany) || len(all) != listPages {
+		t.Errorf("%d %v", len(all), err)
+	}
+}
 
 // The API server is asked to delete the object that was read, not another of the same name.
 func TestDeleteAsksForTheUID(t *testing.T) {
