@@ -390,10 +390,24 @@ func TestSnapshotsOfAutoMode(t *testing.T) {
 		},
 		"status": map[string]any{"snapshotHandle": st["snapshotHandle"], "readyToUse": true},
 	})
-	w.eventually(func() error {
+	gone := func() error {
 		if patched("") == nil || w.volumes.describe() != "" {
 			return fmt.Errorf("%v %s", patched(""), w.volumes.describe())
 		}
 		return nil
+	}
+	w.eventually(gone)
+
+	// One that was made for a snapshot in EC2, and that no snapshot of the cluster has used.
+	objects := w.objects()
+	objects.mu.Lock()
+	delete(objects.patched, "volumesnapshotcontents/snapcontent-1")
+	objects.mu.Unlock()
+	content(map[string]any{
+		"metadata": map[string]any{
+			"name": "snapcontent-1", "deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": []any{"snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"},
+		},
+		"spec": map[string]any{"driver": autoDriver, "deletionPolicy": "Retain", "source": map[string]any{"snapshotHandle": "snap-1"}, "volumeSnapshotRef": map[string]any{"name": "none"}},
 	})
+	w.eventually(gone)
 }

@@ -53,9 +53,11 @@ func pending(o unstructured.Unstructured) bool {
 	return text(&o, "spec", "driver") == Driver && (!ready || leaves(&o))
 }
 
-// leaves reports whether a content is being deleted with its snapshot.
+// leaves reports whether a content is being deleted with its snapshot, or was made for a snapshot that exists in EC2 and is not
+// bound to one of the cluster.
 func leaves(o *unstructured.Unstructured) bool {
-	return o.GetDeletionTimestamp() != nil && o.GetAnnotations()[snapshotDeleted] != "" && slices.Contains(o.GetFinalizers(), snapshotFinalizer)
+	unbound := text(o, "spec", "source", "snapshotHandle") != "" && text(o, "spec", "volumeSnapshotRef", "uid") == ""
+	return o.GetDeletionTimestamp() != nil && (unbound || o.GetAnnotations()[snapshotDeleted] != "") && slices.Contains(o.GetFinalizers(), snapshotFinalizer)
 }
 
 func text(o *unstructured.Unstructured, fields ...string) string {
@@ -122,6 +124,8 @@ func (r *run) snapshot(o *unstructured.Unstructured) (*ec2types.Snapshot, error)
 		return nil, status("Internal", "Could not create snapshot %q: %v", name, err)
 	case len(found.Snapshots) > 0:
 		return &found.Snapshots[0], nil
+	case id != "":
+		return nil, status("NotFound", "Snapshot id %s not found", id)
 	}
 	role, err := r.role()
 	if err != nil {
