@@ -372,10 +372,40 @@ func TestSnapshotsOfAutoMode(t *testing.T) {
 		defer objects.mu.Unlock()
 		return objects.patched["volumesnapshotcontents/snapcontent-1"+key]
 	}
+	denied := &denial{}
+	w.volumes.deny("CreateSnapshot", denied)
 	content(nil)
+	w.eventOf("snapcontent-1", "SnapshotCreationFailed", "session-")
+	w.eventually(func() error {
+		if patched("/status") == nil {
+			return errors.New("no status")
+		}
+		return nil
+	})
+	attempts := func() { // two begin, so one has begun and ended
+		t.Helper()
+		last := denied.n.Load() + 2
+		w.eventually(func() error {
+			if n := denied.n.Load(); n < last {
+				return fmt.Errorf("%d attempts", n)
+			}
+			return nil
+		})
+	}
+	content(patched("/status"))
+	attempts()
+	objects := w.objects()
+	objects.mu.Lock()
+	delete(objects.patched, "volumesnapshotcontents/snapcontent-1/status")
+	objects.mu.Unlock()
+	attempts()
+	if p := patched("/status"); p != nil {
+		t.Errorf("the failure is written again: %v", p)
+	}
+	w.volumes.deny("CreateSnapshot", nil)
 	var st map[string]any
 	w.eventually(func() error {
-		if st, _ = patched("/status")["status"].(map[string]any); st["readyToUse"] != true {
+		if st, _ = patched("/status")["status"].(map[string]any); st["readyToUse"] != true || st["error"] != nil {
 			return fmt.Errorf("%v", st)
 		}
 		return nil
@@ -399,7 +429,6 @@ func TestSnapshotsOfAutoMode(t *testing.T) {
 	w.eventually(gone)
 
 	// One that was made for a snapshot in EC2, and that no snapshot of the cluster has used.
-	objects := w.objects()
 	objects.mu.Lock()
 	delete(objects.patched, "volumesnapshotcontents/snapcontent-1")
 	objects.mu.Unlock()

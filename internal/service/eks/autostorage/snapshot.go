@@ -17,6 +17,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 )
 
 // Snapshots need the add-on snapshot-controller, which installs their types and makes contents for them.
@@ -90,13 +91,17 @@ func (r *run) makeSnapshot(o *unstructured.Unstructured) error {
 	s, err := r.snapshot(o)
 	var st map[string]any
 	if err != nil {
-		st = map[string]any{"readyToUse": false, "error": map[string]any{"time": timestamp(r.s.Now()), "message": "Failed to check and update snapshot content: failed to take snapshot of the volume " + text(o, "spec", "source", "volumeHandle") + ": " + err.Error()}}
+		message := "Failed to check and update snapshot content: failed to take snapshot of the volume " + text(o, "spec", "source", "volumeHandle") + ": " + err.Error()
 		r.events.Tell(r.ctx, corev1.ObjectReference{Kind: "VolumeSnapshotContent", APIVersion: snapshotGroup.String(), Name: o.GetName(), UID: o.GetUID()},
 			corev1.EventTypeWarning, "SnapshotCreationFailed", "Failed to create snapshot: "+err.Error())
+		if plane.Steady(text(o, "status", "error", "message")) == plane.Steady(message) {
+			return err
+		}
+		st = map[string]any{"readyToUse": false, "error": map[string]any{"time": timestamp(r.s.Now()), "message": message}}
 	} else {
 		st = map[string]any{
 			"snapshotHandle": aws.ToString(s.SnapshotId), "creationTime": aws.ToTime(s.StartTime).UnixNano(), "restoreSize": int64(aws.ToInt32(s.VolumeSize)) * gib,
-			"readyToUse": s.State == ec2types.SnapshotStateCompleted,
+			"readyToUse": s.State == ec2types.SnapshotStateCompleted, "error": nil,
 		}
 	}
 	if cerr := r.ses.Objects.PatchStatus(r.ctx, snapshotContents, o.GetName(), map[string]any{"status": st}); cerr != nil && !apierrors.IsNotFound(cerr) {
