@@ -148,7 +148,7 @@ func (s *Service) Disable(ctx context.Context, key store.Key, rec *record.Cluste
 		}
 		id := stackOf(kindOf(o), o)
 		if why := left[id]; why != nil {
-			c.tell(ctx, o, corev1.EventTypeWarning, "FailedCleanup", "The load balancer is left behind, because EKS Auto Mode is disabled: "+why.Error())
+			c.event(ctx, o, corev1.EventTypeWarning, "FailedCleanup", "The load balancer is left behind, because EKS Auto Mode is disabled: "+why.Error())
 		}
 		// The finalizer goes first: its patch has the resource version, which the status changes.
 		err := c.setFinalizer(ctx, o, false)

@@ -80,7 +80,7 @@ func (c *cluster) pass(ctx context.Context, rec *record.Cluster) error {
 		if err == nil {
 			err = c.setFinalizer(ctx, o, false)
 		} else {
-			c.tell(ctx, o, corev1.EventTypeWarning, "FailedCleanup", "Failed cleanup due to "+err.Error())
+			c.event(ctx, o, corev1.EventTypeWarning, "FailedCleanup", "Failed cleanup due to "+err.Error())
 		}
 		failed = append(failed, err)
 	}
@@ -108,18 +108,18 @@ func (c *cluster) serve(ctx context.Context, d *deployer, o object, have *owned)
 	}
 	st, err := c.model(ctx, d, o)
 	if err != nil {
-		c.tell(ctx, o, corev1.EventTypeWarning, "FailedBuildModel", "Failed build model due to "+err.Error())
+		c.event(ctx, o, corev1.EventTypeWarning, "FailedBuildModel", "Failed build model due to "+err.Error())
 		return err
 	}
 	host, err := d.deploy(st, have)
 	if err != nil {
-		c.tell(ctx, o, corev1.EventTypeWarning, "FailedDeployModel", "Failed deploy model due to "+err.Error())
+		c.event(ctx, o, corev1.EventTypeWarning, "FailedDeployModel", "Failed deploy model due to "+err.Error())
 	}
 	if host != "" {
 		err = errors.Join(err, c.setHost(ctx, o, host))
 	}
 	if err == nil {
-		c.tell(ctx, o, corev1.EventTypeNormal, "SuccessfullyReconciled", "Successfully reconciled")
+		c.event(ctx, o, corev1.EventTypeNormal, "SuccessfullyReconciled", "Successfully reconciled")
 	}
 	return err
 }
@@ -184,13 +184,13 @@ func (c *cluster) setHost(ctx context.Context, o object, host string) error {
 	return err
 }
 
-// tell gives an object an event.
-func (c *cluster) tell(ctx context.Context, o object, typ, reason, message string) {
+// event records an event about an object.
+func (c *cluster) event(ctx context.Context, o object, typ, reason, message string) {
 	ref := corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 	if kindOf(o) == kindIngress {
 		ref.Kind, ref.APIVersion = "Ingress", "networking.k8s.io/v1"
 	}
-	c.events.Tell(ctx, ref, typ, reason, message)
+	c.events.Record(ctx, ref, typ, reason, message)
 }
 
 // Notes says which Services of a cluster wait for their load balancers, and what their last event says.

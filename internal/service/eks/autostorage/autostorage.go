@@ -241,13 +241,22 @@ func (c *cluster) patch(ctx context.Context, o metav1.Object, change map[string]
 	return err
 }
 
-// tell gives a claim or a volume an event.
-func (r *run) tell(o metav1.Object, typ, reason, message string) {
+// refTo refers to a claim or a volume in an event.
+func refTo(o metav1.Object) corev1.ObjectReference {
 	ref := corev1.ObjectReference{Kind: "PersistentVolume", APIVersion: "v1", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 	if o.GetNamespace() != "" {
 		ref.Kind = "PersistentVolumeClaim"
 	}
-	r.events.Tell(r.ctx, ref, typ, reason, message)
+	return ref
+}
+
+// event records an event about a claim or a volume, and begin the one that something begins; see [plane.Events].
+func (r *run) event(o metav1.Object, typ, reason, message string) {
+	r.events.Record(r.ctx, refTo(o), typ, reason, message)
+}
+
+func (r *run) begin(o metav1.Object, reason, message, failure string) {
+	r.events.Begin(r.ctx, refTo(o), reason, message, failure)
 }
 
 // nodeNamed returns a node of EKS Auto Mode, or nil.

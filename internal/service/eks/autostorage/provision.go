@@ -62,14 +62,14 @@ func (r *run) provision(claim *corev1.PersistentVolumeClaim, class *storagev1.St
 		return err
 	}
 	if err != nil {
-		r.tell(claim, corev1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("failed to provision volume with StorageClass %q: %v", class.Name, err))
+		r.event(claim, corev1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("failed to provision volume with StorageClass %q: %v", class.Name, err))
 		return err
 	}
 	if _, err := r.ses.Client.CoreV1().PersistentVolumes().Create(r.ctx, v, metav1.CreateOptions{FieldManager: plane.FieldManager}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the volume %s: %w", name, err)
 	}
 	delete(r.made, claim.UID)
-	r.tell(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume "+name)
+	r.event(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume "+name)
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (r *run) create(name string, claim *corev1.PersistentVolumeClaim, class *st
 			return nil, err
 		}
 		in.AvailabilityZone = &zone
-		r.tell(claim, corev1.EventTypeNormal, "Provisioning", fmt.Sprintf("External provisioner is provisioning volume for claim \"%s/%s\"", claim.Namespace, claim.Name))
+		r.begin(claim, "Provisioning", fmt.Sprintf("External provisioner is provisioning volume for claim \"%s/%s\"", claim.Namespace, claim.Name), "ProvisioningFailed")
 		role, err := r.role()
 		if err != nil {
 			return nil, err
@@ -352,12 +352,12 @@ func (r *run) reclaim(v *corev1.PersistentVolume) error {
 	}
 	for _, a := range r.attachments.All() {
 		if aws.ToString(a.Spec.Source.PersistentVolumeName) == v.Name {
-			r.tell(v, corev1.EventTypeWarning, "VolumeFailedDelete", fmt.Sprintf("persistentvolume %s is still attached to node %s", v.Name, a.Spec.NodeName))
+			r.event(v, corev1.EventTypeWarning, "VolumeFailedDelete", fmt.Sprintf("persistentvolume %s is still attached to node %s", v.Name, a.Spec.NodeName))
 			return nil // the end of the attachment starts the next pass
 		}
 	}
 	if err := r.deleteVolume(v.Spec.CSI.VolumeHandle); err != nil {
-		r.tell(v, corev1.EventTypeWarning, "VolumeFailedDelete", status("Internal", "Could not delete volume ID %q: DeleteDisk could not delete volume: %v", v.Spec.CSI.VolumeHandle, err).Error())
+		r.event(v, corev1.EventTypeWarning, "VolumeFailedDelete", status("Internal", "Could not delete volume ID %q: DeleteDisk could not delete volume: %v", v.Spec.CSI.VolumeHandle, err).Error())
 		return err
 	}
 	if !deleting {
@@ -382,10 +382,10 @@ func (r *run) expand(v *corev1.PersistentVolume) error {
 	want, has, shown := claim.Spec.Resources.Requests[corev1.ResourceStorage], v.Spec.Capacity[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	if want.Cmp(has) > 0 {
 		size := int32(min((want.Value()+gib-1)/gib, 1<<20))
-		r.tell(claim, corev1.EventTypeNormal, "Resizing", "External resizer is resizing volume "+v.Name)
+		r.begin(claim, "Resizing", "External resizer is resizing volume "+v.Name, "VolumeResizeFailed")
 		if err := r.modify(v.Spec.CSI.VolumeHandle, size); err != nil {
 			if !errors.Is(err, base.ErrSoon) {
-				r.tell(claim, corev1.EventTypeWarning, "VolumeResizeFailed", fmt.Sprintf("resize volume %q by resizer %q failed: %v", v.Name, Driver, status("Internal", "Could not resize volume %q: %v", v.Spec.CSI.VolumeHandle, err)))
+				r.event(claim, corev1.EventTypeWarning, "VolumeResizeFailed", fmt.Sprintf("resize volume %q by resizer %q failed: %v", v.Name, Driver, status("Internal", "Could not resize volume %q: %v", v.Spec.CSI.VolumeHandle, err)))
 			}
 			return err
 		}
@@ -398,6 +398,7 @@ func (r *run) expand(v *corev1.PersistentVolume) error {
 		return nil
 	}
 	if r.onSimulatedNode(v) {
+		r.event(claim, corev1.EventTypeNormal, "VolumeResizeSuccessful", "Resize volume succeeded")
 		return r.patch(r.ctx, claim, map[string]any{"status": map[string]any{
 			"capacity": map[string]string{"storage": has.String()}, "conditions": nil, "allocatedResourceStatuses": nil, "allocatedResources": map[string]string{"storage": has.String()},
 		}}, "status")
@@ -407,7 +408,7 @@ func (r *run) expand(v *corev1.PersistentVolume) error {
 	}) {
 		return nil
 	}
-	r.tell(claim, corev1.EventTypeNormal, "FileSystemResizeRequired", "Require file system resize of volume on node")
+	r.event(claim, corev1.EventTypeNormal, "FileSystemResizeRequired", "Require file system resize of volume on node")
 	return r.patch(r.ctx, claim, map[string]any{"status": map[string]any{
 		"allocatedResources": map[string]string{"storage": has.String()}, "allocatedResourceStatuses": map[string]string{"storage": string(corev1.PersistentVolumeClaimNodeResizePending)},
 		"conditions": []any{map[string]any{

@@ -92,7 +92,7 @@ func (r *run) makeSnapshot(o *unstructured.Unstructured) error {
 	var st map[string]any
 	if err != nil {
 		message := "Failed to check and update snapshot content: failed to take snapshot of the volume " + text(o, "spec", "source", "volumeHandle") + ": " + err.Error()
-		r.events.Tell(r.ctx, corev1.ObjectReference{Kind: "VolumeSnapshotContent", APIVersion: snapshotGroup.String(), Name: o.GetName(), UID: o.GetUID()},
+		r.events.Record(r.ctx, corev1.ObjectReference{Kind: "VolumeSnapshotContent", APIVersion: snapshotGroup.String(), Name: o.GetName(), UID: o.GetUID()},
 			corev1.EventTypeWarning, "SnapshotCreationFailed", "Failed to create snapshot: "+err.Error())
 		if plane.Steady(text(o, "status", "error", "message")) == plane.Steady(message) {
 			return err

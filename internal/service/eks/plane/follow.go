@@ -2,13 +2,8 @@ package plane
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"sync"
-	"time"
-	"unicode"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -109,58 +104,4 @@ func (w Watched[T]) By(index, value string) []T {
 		}
 	}
 	return out
-}
-
-// Events gives objects events, but not the same one again and again.
-type Events struct {
-	Session   *Session
-	Component string // that reports them
-	Now       func() time.Time
-
-	told  map[string]string // the last event of each object, by UID
-	count int               // of events
-}
-
-// eventsRemembered bounds what an Events remembers. When it forgets, an event may come once more.
-const eventsRemembered = 10000
-
-// Steady returns the part of an error message that is the same in each attempt. Denials contain the name of a session, which is a
-// number, and an encoded message.
-func Steady(message string) string {
-	message, _, _ = strings.Cut(message, "Encoded authorization failure message")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, message)
-}
-
-// Tell gives an object an event, unless it was given the same one last. ref needs everything but the resource version. One
-// goroutine at a time may call it.
-func (e *Events) Tell(ctx context.Context, ref corev1.ObjectReference, typ, reason, message string) {
-	id := string(ref.UID)
-	if e.told[id] == reason+Steady(message) {
-		return
-	}
-	if e.told == nil || len(e.told) > eventsRemembered {
-		e.told = map[string]string{}
-	}
-	e.told[id] = reason + Steady(message)
-	if len(message) > 1024 {
-		message = strings.ToValidUTF8(message[:1024], "")
-	}
-	now, namespace := metav1.NewTime(e.Now()), ref.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
-	e.count++
-	_, err := e.Session.Client.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", ref.Name, now.UnixNano()+int64(e.count)), Namespace: namespace},
-		InvolvedObject: ref, Type: typ, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
-		Source: corev1.EventSource{Component: e.Component},
-	}, metav1.CreateOptions{})
-	if err != nil && ctx.Err() == nil {
-		e.Session.all.cfg.Log.Debug("an event of an object", "object", ref.Name, "err", err)
-	}
 }
