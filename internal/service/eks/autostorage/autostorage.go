@@ -174,6 +174,9 @@ func (c *cluster) pass(ctx context.Context, rec *record.Cluster) error {
 	if len(errs) == 0 && soon {
 		return base.ErrSoon
 	}
+	if soon {
+		errs = append(errs, base.ErrSoon)
+	}
 	return errors.Join(errs...)
 }
 

@@ -12,18 +12,21 @@ import (
 )
 
 const (
-	passSettle = 200 * time.Millisecond // a pass waits so long for more changes
+	passSettle = 200 * time.Millisecond // how long a pass waits for more changes
 	passSoon   = 300 * time.Millisecond
 	passRetry  = 5 * time.Second
 	passResync = time.Minute
+	// passHurries limits how many passes in a row follow failed ones soon. They take about ten seconds, in which AWS completes
+	// most of what a pass waits for.
+	passHurries = 20
 )
 
-// ErrSoon is what a pass returns if it waits for something in AWS and has not failed.
+// ErrSoon is what a pass returns if it waits for something in AWS. If something else has failed, it is joined with those errors.
 var ErrSoon = errors.New("not yet complete")
 
-// Passes calls start until it succeeds, and then pass again and again: when wake or the nodes say that something has changed,
-// soon after a pass that is not complete or has failed, and after a minute in any case, because users may change what is in
-// AWS, too. It returns when ctx ends, or when EKS Auto Mode is disabled on the cluster.
+// Passes calls start until it succeeds, and then calls pass repeatedly: when wake or the nodes report a change, soon after a pass
+// that waits for AWS, a few seconds after a pass that failed, and at least every minute, because users may also change what is in
+// AWS. It returns when ctx ends, or when EKS Auto Mode is disabled on the cluster.
 func (s *Service) Passes(ctx context.Context, key store.Key, ses *plane.Session, what string, wake <-chan struct{}, start func(context.Context) error, pass func(context.Context, *record.Cluster) error) {
 	wait := func(d time.Duration, changes ...<-chan struct{}) bool {
 		changes = append(changes, nil, nil)
@@ -52,6 +55,7 @@ func (s *Service) Passes(ctx context.Context, key store.Key, ses *plane.Session,
 		return
 	case <-nodes.Synced:
 	}
+	hurried := 0
 	for {
 		changed := nodes.Next()
 		rec, err := record.Clusters.Get(s.Store, key)
@@ -61,12 +65,23 @@ func (s *Service) Passes(ctx context.Context, key store.Key, ses *plane.Session,
 		if err == nil {
 			err = pass(ctx, &rec)
 		}
+		soon := errors.Is(err, ErrSoon)
+		failed := err != nil && err != ErrSoon //nolint:errorlint // a joined error is a failure, too
+		if failed {
+			s.Log.Debug(what, "cluster", key.String(), "err", err)
+		}
+		// What AWS is completing does not wait for the retry of something else that failed, but not for long, because each pass
+		// repeats what failed.
+		if soon && failed {
+			hurried++
+		} else {
+			hurried = 0
+		}
 		again := passResync
 		switch {
-		case errors.Is(err, ErrSoon):
+		case soon && hurried <= passHurries:
 			again = passSoon
 		case err != nil:
-			s.Log.Debug(what, "cluster", key.String(), "err", err)
 			again = passRetry
 		}
 		if !wait(again, changed, wake) || !wait(passSettle) {
