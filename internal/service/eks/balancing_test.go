@@ -217,6 +217,24 @@ func (w *world) clusterGroupPermissions() []ec2types.IpPermission {
 	return w.ec2.groups[*c.ResourcesVpcConfig.ClusterSecurityGroupId].IpPermissions
 }
 
+// useGroups makes a network interface use the security groups of load balancers, until free.
+func (w *world) useGroups() (free func()) {
+	busy := ec2types.NetworkInterface{NetworkInterfaceId: aws.String("eni-busy"), VpcId: aws.String("vpc-other"), SubnetId: aws.String("subnet-other")}
+	w.ec2.mu.Lock()
+	defer w.ec2.mu.Unlock()
+	for id, g := range w.ec2.groups {
+		if *g.GroupName != "mine" && !strings.HasPrefix(*g.GroupName, "eks-cluster-sg") {
+			busy.Groups = append(busy.Groups, ec2types.GroupIdentifier{GroupId: &id})
+		}
+	}
+	w.ec2.interfaces["eni-busy"] = busy
+	return func() {
+		w.ec2.mu.Lock()
+		defer w.ec2.mu.Unlock()
+		delete(w.ec2.interfaces, "eni-busy")
+	}
+}
+
 // A load balancer that is refused, or that cannot be deleted, is retried with an event, and holds nothing else up.
 func TestLoadBalancersThatAreRefused(t *testing.T) {
 	w := newWorld(t, withClock, withBalancing)
@@ -280,20 +298,10 @@ func TestLoadBalancersThatAreRefused(t *testing.T) {
 	released("web")
 
 	// Something uses the security group.
-	busy := &ec2types.NetworkInterface{NetworkInterfaceId: aws.String("eni-busy"), VpcId: aws.String("vpc-other"), SubnetId: aws.String("subnet-other")}
-	w.ec2.mu.Lock()
-	for id, g := range w.ec2.groups {
-		if *g.GroupName != "mine" && !strings.HasPrefix(*g.GroupName, "eks-cluster-sg") {
-			busy.Groups = append(busy.Groups, ec2types.GroupIdentifier{GroupId: &id})
-		}
-	}
-	w.ec2.interfaces["eni-busy"] = *busy
-	w.ec2.mu.Unlock()
+	free := w.useGroups()
 	end("api")
 	w.eventOf("api", "FailedCleanup", "dependent object")
-	w.ec2.mu.Lock()
-	delete(w.ec2.interfaces, "eni-busy")
-	w.ec2.mu.Unlock()
+	free()
 	released("api")
 	w.becomes("")
 
@@ -369,9 +377,19 @@ security group default/web [tcp:80 from 0.0.0.0/0]`)
 	if open.count() == 0 {
 		t.Fatal("nothing watches services")
 	}
+	free := w.useGroups() // as the interfaces of load balancers do for a while after their deletion
 	if _, err := w.update(autoMode(w, false)); err != nil {
 		t.Fatal(err)
 	}
+	w.eventually(func() error {
+		w.ec2.mu.Lock()
+		defer w.ec2.mu.Unlock()
+		if w.ec2.refused < 2 {
+			return fmt.Errorf("%d attempts", w.ec2.refused)
+		}
+		return nil
+	})
+	free()
 	w.waitCluster("dev", ekstypes.ClusterStatusActive)
 	w.becomes("")
 	now := testkit.Must(cs.CoreV1().Services("default").Get(t.Context(), "web", metav1.GetOptions{}))(t)

@@ -557,6 +557,7 @@ type fakeEC2 struct {
 	ingressErr error
 	// launched is called for every new instance, with its user data.
 	launched func(i ec2types.Instance, userData string)
+	refused  int // deletions of security groups
 }
 
 func newEC2(f *faults) *fakeEC2 {
@@ -699,6 +700,7 @@ func (e *fakeEC2) DeleteSecurityGroup(_ context.Context, in *awsec2.DeleteSecuri
 	for _, i := range e.interfaces {
 		for _, g := range i.Groups {
 			if *g.GroupId == *in.GroupId {
+				e.refused++
 				return nil, awserr.New("DependencyViolation", "resource has a dependent object")
 			}
 		}

@@ -99,7 +99,9 @@ func (c *cluster) start(ctx context.Context) error {
 	}}, c.notify)
 	c.ingresses = plane.Watch(ctx, c.ses, &networkingv1.Ingress{}, net.Ingresses(""), nil, c.notify)
 	c.classes = plane.Watch(ctx, c.ses, &networkingv1.IngressClass{}, net.IngressClasses(), nil, c.notify)
-	cache.WaitForCacheSync(ctx.Done(), c.services.Synced, c.slices.Synced, c.ingresses.Synced, c.classes.Synced)
+	if !cache.WaitForCacheSync(ctx.Done(), c.services.Synced, c.slices.Synced, c.ingresses.Synced, c.classes.Synced) {
+		return ctx.Err()
+	}
 	return nil
 }
 
@@ -174,7 +176,8 @@ func (s *Service) DeleteAll(ctx context.Context, key store.Key, rec *record.Clus
 	return err
 }
 
-// deleteAll deletes all load balancers of a cluster. It returns why those that users protect or use are left, by the stack.
+// deleteAll deletes all load balancers of a cluster, which is being deleted or updated. It returns why those that users protect or
+// use are left, by the stack. A security group may be in use for a while after its load balancer has been deleted.
 func (s *Service) deleteAll(ctx context.Context, key store.Key, rec *record.Cluster) (left map[string]error, _ error) {
 	d := &deployer{s: s, key: key, rec: rec, svc: s.AsService(ctx, key.Account, key.Region)}
 	d.as, d.asErr = s.AsClusterRole(ctx, key, rec)
@@ -186,6 +189,8 @@ func (s *Service) deleteAll(ctx context.Context, key store.Key, rec *record.Clus
 	var errs []error
 	for id, owned := range have {
 		switch err := d.remove(owned); {
+		case awserr.CodeOf(err) == "DependencyViolation" && s.Clock.Since(rec.Since) < base.GroupWait:
+			errs = append(errs, fmt.Errorf("deleting the load balancer of %s: %w", id, err))
 		case err != nil && inUse(err):
 			left[id] = err
 		case err != nil:

@@ -121,7 +121,9 @@ func (c *cluster) start(ctx context.Context) error {
 	c.volumes = plane.Watch(ctx, c.ses, &corev1.PersistentVolume{}, core.PersistentVolumes(), nil, c.notify)
 	c.classes = plane.Watch(ctx, c.ses, &storagev1.StorageClass{}, storage.StorageClasses(), nil, c.notify)
 	c.attachments = plane.Watch(ctx, c.ses, &storagev1.VolumeAttachment{}, storage.VolumeAttachments(), nil, c.notify)
-	cache.WaitForCacheSync(ctx.Done(), c.claims.Synced, c.volumes.Synced, c.classes.Synced, c.attachments.Synced)
+	if !cache.WaitForCacheSync(ctx.Done(), c.claims.Synced, c.volumes.Synced, c.classes.Synced, c.attachments.Synced) {
+		return ctx.Err()
+	}
 	c.ses.Go(func() { c.pollSnapshots(ctx) })
 	return nil
 }

@@ -121,6 +121,9 @@ func (s *Service) Role(ctx context.Context, account, member string, role *string
 	return s.Identity(ctx, *role)
 }
 
+// GroupWait is how long a deletion waits for a security group to be free. AWS leaves it behind if a user's resource still uses it.
+const GroupWait = time.Minute
+
 // Now is the time as EKS shows it: in milliseconds.
 func (s *Service) Now() time.Time { return s.Clock.Now().UTC().Truncate(time.Millisecond) }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -29,9 +30,6 @@ const (
 	timeout = 15 * time.Minute
 	// readyWait is how long one reconciliation waits for a plane that is booting.
 	readyWait = 30 * time.Second
-	// groupWait is how long a deletion waits for the cluster security group to be free. AWS leaves
-	// it behind if a user's resource still uses it.
-	groupWait = time.Minute
 )
 
 // Reconciler brings clusters into the state that their records describe.
@@ -455,7 +453,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 		return 0, err
 	}
 	if err := s.deleteSecurityGroup(svc, rec); err != nil {
-		if awserr.CodeOf(err) != "DependencyViolation" || s.Clock.Since(rec.Since) < groupWait {
+		if awserr.CodeOf(err) != "DependencyViolation" || s.Clock.Since(rec.Since) < base.GroupWait {
 			return 0, err
 		}
 		s.Log.Info("leaving the cluster security group behind, something still uses it", "cluster", key.String(), "err", err)
