@@ -111,14 +111,6 @@ func elbTags(tags map[string]string) (out []elbv2types.Tag) {
 	return out
 }
 
-func ec2Tags(of ec2types.ResourceType, tags map[string]string) []ec2types.TagSpecification {
-	spec := ec2types.TagSpecification{ResourceType: of}
-	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		spec.Tags = append(spec.Tags, base.EC2Tag(k, tags[k]))
-	}
-	return []ec2types.TagSpecification{spec}
-}
-
 // look returns what carries the cluster's tag, by stack.
 func (d *deployer) look() (map[string]*owned, error) {
 	out := map[string]*owned{}

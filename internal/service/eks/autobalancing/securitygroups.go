@@ -10,6 +10,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
 )
 
 // securityGroup returns the security group of a stack, which lets in the sources that it wants, and which the cluster
@@ -21,7 +22,7 @@ func (d *deployer) securityGroup(st *stack, have *owned) (string, error) {
 	} else {
 		out, err := d.s.LoadBalancers.CreateSecurityGroup(d.as, &awsec2.CreateSecurityGroupInput{
 			GroupName: &st.name, Description: new("[k8s] Managed SecurityGroup for LoadBalancer"), VpcId: d.rec.Cluster.ResourcesVpcConfig.VpcId,
-			TagSpecifications: ec2Tags(ec2types.ResourceTypeSecurityGroup, d.tags(st, "ManagedLBSecurityGroup")),
+			TagSpecifications: base.EC2Tags(ec2types.ResourceTypeSecurityGroup, d.tags(st, "ManagedLBSecurityGroup")),
 		})
 		if err != nil {
 			return "", err
@@ -103,7 +104,7 @@ func (d *deployer) permit(id string, now, want []ec2types.IpPermission) error {
 	}
 	if add := missing(want, now); len(add) > 0 {
 		if _, err := d.s.LoadBalancers.AuthorizeSecurityGroupIngress(d.as, &awsec2.AuthorizeSecurityGroupIngressInput{
-			GroupId: &id, IpPermissions: add, TagSpecifications: ec2Tags(ec2types.ResourceTypeSecurityGroupRule, map[string]string{automode.TagCluster: d.key.ID}),
+			GroupId: &id, IpPermissions: add, TagSpecifications: base.EC2Tags(ec2types.ResourceTypeSecurityGroupRule, map[string]string{automode.TagCluster: d.key.ID}),
 		}); err != nil && awserr.CodeOf(err) != "InvalidPermission.Duplicate" {
 			return err
 		}

@@ -169,14 +169,6 @@ func (r *run) ownTags(kind, name string) map[string]string {
 	}
 }
 
-func tagSpec(kind ec2types.ResourceType, tags map[string]string) []ec2types.TagSpecification {
-	spec := ec2types.TagSpecification{ResourceType: kind}
-	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		spec.Tags = append(spec.Tags, base.EC2Tag(k, tags[k]))
-	}
-	return []ec2types.TagSpecification{spec}
-}
-
 // request returns the volume that a claim asks for, without its zone and its snapshot.
 func (r *run) request(name string, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (*awsec2.CreateVolumeInput, string, error) {
 	if claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock {
@@ -228,7 +220,7 @@ func (r *run) request(name string, claim *corev1.PersistentVolumeClaim, class *s
 			in.KmsKeyId = &value
 		case low == "fstype" || low == "csi.storage.k8s.io/fstype":
 			if fsType = value; value != "ext4" {
-				err = status("InvalidArgument", "the file system %s is not implemented by Drydock: volumes have ext4", value)
+				err = status("InvalidArgument", "file system %q is not supported: Drydock formats volumes with ext4", value)
 			}
 		case strings.HasPrefix(low, "tagspecification"):
 			k, v, ok := strings.Cut(value, "=")
@@ -250,7 +242,7 @@ func (r *run) request(name string, claim *corev1.PersistentVolumeClaim, class *s
 		}
 		in.Iops = new(int32(min(iops, 256000))) // EC2 refuses what its type does not have
 	}
-	in.TagSpecifications = tagSpec(ec2types.ResourceTypeVolume, tags)
+	in.TagSpecifications = base.EC2Tags(ec2types.ResourceTypeVolume, tags)
 	return in, fsType, nil
 }
 

@@ -139,7 +139,7 @@ func (r *run) snapshot(o *unstructured.Unstructured) (*ec2types.Snapshot, error)
 	volume := text(o, "spec", "source", "volumeHandle")
 	made, err := r.s.Volumes.CreateSnapshot(role, &awsec2.CreateSnapshotInput{
 		VolumeId: &volume, Description: new("Created by AWS EBS CSI driver for volume " + volume),
-		TagSpecifications: tagSpec(ec2types.ResourceTypeSnapshot, r.ownTags("CSIVolumeSnapshotName", name)),
+		TagSpecifications: base.EC2Tags(ec2types.ResourceTypeSnapshot, r.ownTags("CSIVolumeSnapshotName", name)),
 	})
 	if err != nil {
 		return nil, status("Internal", "Could not create snapshot %q: error creating snapshot of volume %s: %v", name, volume, err)

@@ -98,6 +98,15 @@ func JSON(v any) string {
 // EC2Tag returns a tag for an EC2 resource.
 func EC2Tag(k, v string) ec2types.Tag { return ec2types.Tag{Key: &k, Value: &v} }
 
+// EC2Tags returns the tags of a new EC2 resource.
+func EC2Tags(of ec2types.ResourceType, tags map[string]string) []ec2types.TagSpecification {
+	spec := ec2types.TagSpecification{ResourceType: of}
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		spec.Tags = append(spec.Tags, EC2Tag(k, tags[k]))
+	}
+	return []ec2types.TagSpecification{spec}
+}
+
 // EC2Filter returns a filter for an EC2 Describe operation.
 func EC2Filter(name string, values ...string) ec2types.Filter {
 	return ec2types.Filter{Name: &name, Values: values}
