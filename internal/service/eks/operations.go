@@ -134,7 +134,7 @@ func (s *Service) AWS() awsapi.Service {
 }
 
 // autoModeNote is what EKS Auto Mode lacks.
-const autoModeNote = "of EKS Auto Mode there is what docs/auto-mode.md lists"
+const autoModeNote = "EKS Auto Mode supports what docs/auto-mode.md lists"
 
 // capabilityNote is what capabilities lack.
 const capabilityNote = "capabilities become DEGRADED: their controllers (Argo CD, ACK, kro), which AWS runs outside the cluster, do not run; " +

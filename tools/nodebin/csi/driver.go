@@ -245,7 +245,7 @@ func check(all ...*csi.VolumeCapability) error {
 			return status.Errorf(codes.InvalidArgument, "Volume capabilities %s not supported. Only AccessModes[ReadWriteOnce] supported.", mode)
 		}
 		if t := c.GetMount().GetFsType(); t != "" && t != "ext4" {
-			return status.Errorf(codes.InvalidArgument, "the file system %s is not implemented by Drydock: volumes have ext4", t)
+			return status.Errorf(codes.InvalidArgument, "file system %q is not supported: Drydock formats volumes with ext4", t)
 		}
 	}
 	return nil
