@@ -12,8 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// An IPAM is the VPC CNI plugin's daemon for a node whose pods really run: it gets addresses for them from EC2 as for those of
-// a simulated node, by the same targets, and with the same errors. It never gives any back.
+// An IPAM is the VPC CNI plugin's daemon on a node that runs containers. It requests addresses from EC2 as it does on a simulated
+// node, with the same targets and errors. It never releases addresses.
 type IPAM struct{ d *ipamd }
 
 // NewIPAM returns the daemon of an instance with the environment of the container aws-node.
@@ -27,14 +27,14 @@ func NewIPAM(cfg node.Config, now clock.WithTicker, in machine.Instance, maxPods
 	}}
 }
 
-// NewManagedIPAM returns what is the daemon on a node of EKS Auto Mode, which has no aws-node.
+// NewManagedIPAM returns the IPAM of a node of EKS Auto Mode, which has no aws-node.
 func NewManagedIPAM(cfg node.Config, now clock.WithTicker, in machine.Instance, maxPods int, cluster, name string) *IPAM {
 	p := NewIPAM(cfg, now, in, maxPods, nil)
 	p.d.manage(cluster, name, false)
 	return p
 }
 
-// manage configures the daemon as EKS Auto Mode does: addresses come in prefixes, and EKS calls EC2 as the cluster role.
+// manage configures the daemon as EKS Auto Mode does: it requests prefixes, and EKS calls EC2 as the cluster role.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html
 func (d *ipamd) manage(cluster, name string, six bool) {
 	env := map[string]string{"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1", "CLUSTER_NAME": cluster}
@@ -51,16 +51,16 @@ func (d *ipamd) manage(cluster, name string, six bool) {
 	}
 }
 
-// Configure changes the environment, as a new pod of aws-node does. Start has to be called again.
+// Configure changes the environment, as a new pod of aws-node does. Call Start afterwards.
 func (p *IPAM) Configure(env map[string]string) { p.d.cfg = parseCNI(env) }
 
-// Start gets the first addresses. Even if it succeeds, there may be none yet. Those in use stay.
+// Start requests the first addresses, and keeps those in use. It may succeed before it has an address.
 func (p *IPAM) Start(ctx context.Context, used map[netip.Addr]bool) error {
 	p.use(used)
 	return p.d.start(ctx)
 }
 
-// Follow gets more addresses if those that are not in use are fewer than the targets. Its error says why that failed.
+// Follow requests more addresses if fewer than the targets are free.
 func (p *IPAM) Follow(ctx context.Context, used map[netip.Addr]bool) error {
 	p.use(used)
 	if !p.d.tooLow() {
@@ -84,14 +84,14 @@ func (p *IPAM) use(used map[netip.Addr]bool) {
 	}
 }
 
-// inUse is what every address in use belongs to: which pod has it, only the node knows.
+// inUse stands for the pod of every address in use. Only the node knows which pod that is.
 const inUse = types.UID("in use")
 
 // A PodAddress is an address for pods.
 type PodAddress struct {
 	IP        netip.Addr
-	Interface string // the network interface that has it, and its device number
-	Device    int
+	Interface string // ID of its network interface
+	Device    int    // device number of the interface
 }
 
 // Addresses returns all addresses for pods, in the order in which pods get them.
@@ -107,5 +107,5 @@ func (p *IPAM) Addresses() []PodAddress {
 	return out
 }
 
-// Has describes what the daemon has for pods.
+// Has describes the addresses that the daemon has for pods.
 func (p *IPAM) Has() string { return p.d.has() }

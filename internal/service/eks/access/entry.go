@@ -490,8 +490,9 @@ func (s *Service) Admit(tx *store.Tx, cluster store.Key, role record.Identity, t
 	return ensureEntry(tx, cluster, s.newEntry(cluster, role, typ))
 }
 
-// autoPolicies are what EKS Auto Mode may do in a cluster. The user guide says that the cluster role has them; the managed
-// policy of EKS's service-linked role, and the refusal of AssociateAccessPolicy for other principals, say that it is that role.
+// autoPolicies returns the access policies of EKS Auto Mode. The user guide associates them with the cluster role. But the managed
+// policy of EKS's service-linked role allows that role to use them, and AssociateAccessPolicy refuses them for other principals, so
+// here the service-linked role has them.
 // https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonEKSServiceRolePolicy.html
 func autoPolicies() (out []string) {
 	for _, of := range []string{"BlockStorage", "Compute", "LoadBalancing", "Networking"} {
@@ -505,7 +506,7 @@ func (s *Service) setAutoPolicies(e *record.AccessEntry, on bool) {
 	wanted := autoPolicies()
 	e.Policies = slices.DeleteFunc(slices.Clone(e.Policies), func(a ekstypes.AssociatedAccessPolicy) bool {
 		i := slices.Index(wanted, *a.PolicyArn)
-		if on && i >= 0 { // it has this one already
+		if on && i >= 0 { // already associated
 			wanted = slices.Delete(wanted, i, i+1)
 			return false
 		}
@@ -518,7 +519,7 @@ func (s *Service) setAutoPolicies(e *record.AccessEntry, on bool) {
 	}
 }
 
-// SetAutoMode lets EKS Auto Mode act in a cluster, or no longer.
+// SetAutoMode gives the service-linked role the access policies of EKS Auto Mode, or takes them away.
 func (s *Service) SetAutoMode(tx *store.Tx, cluster store.Key, on bool) error {
 	err := record.AccessEntries.Update(tx, cluster.Below(base.ServiceRoleARN(cluster.Account)), func(r *record.AccessEntry) error {
 		s.setAutoPolicies(r, on)
