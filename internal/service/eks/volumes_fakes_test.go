@@ -25,6 +25,7 @@ type fakeVolumes struct {
 	tokens    map[string]string // IDs by client token
 	denied    map[string]error  // by operation
 	created   int               // calls of CreateVolume that have succeeded
+	slow      int               // descriptions in which no volume becomes available
 }
 
 func newVolumes(f *faults) *fakeVolumes {
@@ -119,7 +120,9 @@ func (f *fakeVolumes) DescribeVolumes(_ context.Context, in *awsec2.DescribeVolu
 		shown := *v
 		shown.Attachments = slices.Clone(v.Attachments)
 		out.Volumes = []ec2types.Volume{shown}
-		if v.State == ec2types.VolumeStateCreating {
+		if f.slow > 0 {
+			f.slow--
+		} else if v.State == ec2types.VolumeStateCreating {
 			v.State = ec2types.VolumeStateAvailable
 		}
 		for i := range v.Attachments {

@@ -321,8 +321,18 @@ func TestVolumesThatAreRefused(t *testing.T) {
 		return err
 	})
 	first := testkit.Must(cs.StorageV1().VolumeAttachments().Get(t.Context(), "right", metav1.GetOptions{}))(t)
+	// A volume that EC2 is creating does not wait until what failed is tried again.
+	w.volumes.mu.Lock()
+	w.volumes.slow = 10
+	w.volumes.mu.Unlock()
+	w.pace = 50 * time.Millisecond
+	began := w.fake.Now()
 	claim(t, cs, "second", "i-0123")
 	w.eventOf("second", "ProvisioningSucceeded", "")
+	if took := w.fake.Since(began); took > 15*time.Second {
+		t.Errorf("the volume took %s", took)
+	}
+	w.pace = time.Second
 	if now := testkit.Must(cs.StorageV1().VolumeAttachments().Get(t.Context(), "right", metav1.GetOptions{}))(t); now.Status.AttachError.Message != first.Status.AttachError.Message {
 		t.Errorf("%q, and before %q", now.Status.AttachError.Message, first.Status.AttachError.Message)
 	}

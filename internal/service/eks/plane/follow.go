@@ -10,15 +10,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A Follower runs a function in the background of a session, once at a time. The zero value is one that does not run.
+// A Follower runs a function in the background of a session, at most once at a time. Its zero value is ready for use.
 type Follower struct {
 	mu   sync.Mutex
-	stop context.CancelFunc // nil while it does not run
+	stop context.CancelFunc // nil while the function does not run
 	done chan struct{}
 }
 
-// Follow runs a function until Stop, or until the session ends, unless it runs already. The function must return when its
-// context ends.
+// Follow runs a function until Stop is called or the session ends. It does nothing if one is running. The function must return when
+// its context ends.
 func (f *Follower) Follow(s *Session, run func(ctx context.Context)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +67,7 @@ func Watch[T runtime.Object, L runtime.Object](ctx context.Context, s *Session, 
 	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: func(any) { changed() },
 	})
-	if err != nil { // only after its end
+	if err != nil { // only if the informer has stopped
 		s.all.cfg.Log.Error("watching a control plane", "err", err)
 	}
 	return Watched[T]{inf}
