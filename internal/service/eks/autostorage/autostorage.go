@@ -167,7 +167,7 @@ func (c *cluster) pass(ctx context.Context, rec *record.Cluster) error {
 			errs = append(errs, r.attach(a))
 		}
 	}
-	errs = append(errs, r.snapshots())
+	errs = append(errs, r.snapshots()...)
 	soon := false
 	errs = slices.DeleteFunc(errs, func(err error) bool {
 		soon = soon || errors.Is(err, base.ErrSoon)

@@ -67,9 +67,8 @@ func text(o *unstructured.Unstructured, fields ...string) string {
 }
 
 // snapshots takes the next step of each snapshot.
-func (r *run) snapshots() error {
+func (r *run) snapshots() (errs []error) {
 	all, err := r.ses.Objects.List(r.ctx, snapshotContents)
-	var errs []error
 	if err != nil {
 		errs = append(errs, fmt.Errorf("listing snapshots: %w", err))
 	}
@@ -83,7 +82,7 @@ func (r *run) snapshots() error {
 			errs = append(errs, r.makeSnapshot(o))
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // makeSnapshot makes the snapshot of a content, and shows in its status how far it is.

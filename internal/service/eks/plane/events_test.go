@@ -2,7 +2,6 @@ package plane
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -12,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // Retries record what failed once and repeat it before the API server forgets it. An event that could not be created is not lost.
 func TestEventsDropRepetitions(t *testing.T) {
 	cs, now := fake.NewClientset(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	e := Events{Session: &Session{Client: cs, all: &Sessions{cfg: Config{Log: slog.New(slog.DiscardHandler)}}}, Now: func() time.Time { return now }}
+	e := Events{Session: &Session{Client: cs, all: &Sessions{cfg: Config{Log: testlog.New(t)}}}, Now: func() time.Time { return now }}
 	ref := corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: "data", UID: "1"}
 	try := func(why string) {
 		e.Begin(t.Context(), ref, "Provisioning", "provisioning", "ProvisioningFailed")
