@@ -56,7 +56,7 @@ func OpenFolder(dir string, s recording.Source) (*Folder, error) {
 		return nil, err
 	case old.Source.Complete:
 		return nil, fmt.Errorf("%s already holds a recording of account %s in %s", dir, old.Source.Account, old.Source.Region)
-	case old.Source.Account != s.Account || old.Source.Region != s.Region || strings.Join(old.Source.Clusters, " ") != strings.Join(s.Clusters, " ") || old.Source.IAM != s.IAM || old.Source.Redacted != s.Redacted:
+	case old.Source.Account != s.Account || old.Source.Region != s.Region || strings.Join(old.Source.Clusters, " ") != strings.Join(s.Clusters, " ") || old.Source.IAM != s.IAM || old.Source.Redacted != s.Redacted || old.Source.Secrets != s.Secrets:
 		return nil, fmt.Errorf("%s holds an interrupted recording of something else (account %s, %s)", dir, old.Source.Account, old.Source.Region)
 	}
 	for i := range old.Answers {

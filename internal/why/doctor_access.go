@@ -26,13 +26,15 @@ func (x *Explainer) diagnoseAccess(ctx context.Context, d *api.Diagnosis) error 
 	}
 	d.Checked += 1 + len(known.Entries)
 	if known.Invalid != nil {
-		find(d, api.HarmError, "aws-auth", "kube-system/aws-auth", "what cannot be read of it maps nobody: "+known.Invalid.Error(), nil, oneSketch("correct the ConfigMap: kubectl edit -n kube-system configmap aws-auth"))
+		find(d, api.HarmError, "aws-auth", "kube-system/aws-auth", "entries that cannot be parsed map nobody: "+known.Invalid.Error(), nil, oneSketch("correct the ConfigMap: kubectl edit -n kube-system configmap aws-auth"))
 	}
 	for _, principal := range known.Entries {
 		if !strings.Contains(principal, ":"+d.Account+":role/") || strings.Contains(principal, ":role/aws-service-role/") {
 			continue
 		}
-		remake := oneSketch("delete the access entry, and create it again if the role is still needed", "aws eks delete-access-entry --cluster-name "+d.Cluster+" --principal-arn "+principal+" --region "+d.Region)
+		of := " --cluster-name " + d.Cluster + " --principal-arn " + principal + " --region " + d.Region
+		remake := oneSketch("delete the access entry; if the role is still needed, create it again with the type, groups and policies that the first two commands show",
+			"aws eks describe-access-entry"+of, "aws eks list-associated-access-policies"+of, "aws eks delete-access-entry"+of)
 		if _, err := x.cfg.IAM.RoleByARN(ctx, principal); err != nil {
 			unknown := x.unknown(d.Account, func(g recording.Gap) bool {
 				return g.Service == "iam" && g.Code != recording.NotAsked && (g.Subject == "" || g.Subject == principal)
@@ -45,7 +47,7 @@ func (x *Explainer) diagnoseAccess(ctx context.Context, d *api.Diagnosis) error 
 			continue
 		}
 		if refused, ok := errors.AsType[*eks.Refusal](x.cfg.EKS.TryNode(ctx, plane, principal, "EC2_LINUX")); ok && refused.Cause() == eks.CauseStaleEntry {
-			find(d, api.HarmError, "access-entry", principal, "the entry was made for another role of that name, which was deleted: nobody is let in by it", nil, remake)
+			find(d, api.HarmError, "access-entry", principal, "the entry was made for another role of that name, which was deleted, so it lets nobody in", nil, remake)
 		}
 	}
 	return nil
@@ -73,12 +75,13 @@ func (x *Explainer) diagnoseDNS(ctx context.Context, d *api.Diagnosis) error {
 	unknown := x.unknown(d.Account, func(g recording.Gap) bool {
 		kind, _, _ := strings.Cut(g.Resource, ".")
 		return g.Service == recording.Kubernetes && g.Cluster == d.Cluster && g.Code != recording.Redacted && (g.Subject == "" || strings.HasPrefix(g.Subject, "kube-system/")) &&
-			(kind == "" || kind == "pods" || kind == "deployments" || kind == "nodes" || kind == "replicasets")
+			(kind == "" || kind == "pods" || kind == "deployments" || kind == "services" || kind == "nodes" || kind == "replicasets")
 	})
 	if len(unknown) > 0 {
 		find(d, api.HarmUnknown, "dns", "kube-system/coredns", "whether there is a pod of CoreDNS is unknown: "+unknown[0], nil, nil)
 		return nil
 	}
-	find(d, api.HarmError, "dns", "kube-system/coredns", "there is no pod of CoreDNS, so no pod can resolve names", nil, oneSketch("install it, or give it replicas", "kubectl -n kube-system scale deployment coredns --replicas 2"))
+	find(d, api.HarmError, "dns", "kube-system/coredns", "there is no pod of CoreDNS, so no pod can resolve names", nil, oneSketch("give its Deployment replicas, or install the add-on if there is no Deployment",
+		"kubectl -n kube-system scale deployment coredns --replicas 2", "aws eks create-addon --cluster-name "+d.Cluster+" --addon-name coredns --region "+d.Region))
 	return nil
 }

@@ -498,14 +498,22 @@ func (x *Explainer) ofTwin(e *api.NodeExplanation) {
 	x.observe(e)
 }
 
-// userDataHost matches the hosts that user data asks.
-var userDataHost = regexp.MustCompile(`https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:\d+)?`)
+var (
+	// userDataHost matches the hosts that user data asks.
+	userDataHost = regexp.MustCompile(`https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:\d+)?`)
+	// userDataValue matches what user data reads of AWS and the import does not copy.
+	userDataValue = regexp.MustCompile(`s3://[A-Za-z0-9._/-]+|\bssm get-parameters?(-by-path)?\b|\bsecretsmanager get-secret-value\b`)
+	// twinHost matches the hosts of AWS that answer in a twin as they do at its source.
+	twinHost = regexp.MustCompile(`^(.+\.)?(ec2|eks|eks-auth|sts|iam|kms|autoscaling|elasticloadbalancing|ecr)(\.[a-z0-9-]+)*\.(amazonaws\.com|api\.aws)$`)
+	// localHosts are those of the instance itself.
+	localHosts = []string{"169.254.169.254", "[fd00:ec2::254]", "localhost", "127.0.0.1"}
+)
 
-// unknownHosts returns the hosts outside of the twin that a node's user data asks, if the node fails because of its user data: what
-// they answer is unknown.
+// unknownHosts returns the hosts outside of the twin that a node's user data asks, and the values that it reads and the twin lacks,
+// if the node fails because of its user data: what they answer is unknown.
 func (x *Explainer) unknownHosts(e *api.NodeExplanation) []string {
 	failed := e.FirstFailed()
-	if x.cfg.IsTwin == nil || !x.cfg.IsTwin(e.Account) || e.Ready || failed == nil || !slices.Contains([]string{node.StepScript, node.StepUserData, node.StepBootstrap}, failed.Name) {
+	if x.cfg.IsTwin == nil || !x.cfg.IsTwin(e.Account) || e.Ready || failed == nil || !slices.Contains([]string{node.StepScript, node.StepBootstrap}, failed.Name) {
 		return nil
 	}
 	m, err := x.cfg.Machines.Instance(e.Instance)
@@ -517,10 +525,14 @@ func (x *Explainer) unknownHosts(e *api.NodeExplanation) []string {
 		host := found[1]
 		_, _, ours := x.cfg.PlaneAt(host + found[2])
 		text := "user data asks " + host + ", which is outside of the twin"
-		if ours || host == "169.254.169.254" || host == "localhost" || host == "127.0.0.1" || strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".api.aws") || slices.Contains(out, text) {
-			continue
+		if !ours && !slices.Contains(localHosts, strings.ToLower(host)) && !twinHost.MatchString(host) && !slices.Contains(out, text) {
+			out = append(out, text)
 		}
-		out = append(out, text)
+	}
+	for _, value := range userDataValue.FindAllString(string(m.UserData), -1) {
+		if text := "user data reads " + value + ", which the import does not copy"; !slices.Contains(out, text) {
+			out = append(out, text)
+		}
 	}
 	return out
 }

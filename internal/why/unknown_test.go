@@ -210,7 +210,10 @@ func TestUnknownHosts(t *testing.T) {
 		name, step, userData, want string
 	}{
 		{"a script from elsewhere", node.StepScript, "#!/bin/bash\nset -e\ncurl -fsSL https://artifacts.example.com/setup.sh | bash", "user data asks artifacts.example.com, which is outside of the twin"},
-		{"AWS, the metadata service and the cluster", node.StepScript, "curl http://169.254.169.254/latest\ncurl https://s3.us-east-1.amazonaws.com/b/k\ncurl " + endpoint + " https://10.9.9.9:443", ""},
+		{"AWS, the metadata service and the cluster", node.StepScript, "curl http://169.254.169.254/latest\ncurl http://[fd00:ec2::254]/latest\ncurl https://sts.us-east-1.amazonaws.com/ https://eks.us-east-1.api.aws/\ncurl " + endpoint + " https://10.9.9.9:443", ""},
+		{"objects", node.StepScript, "curl https://s3.us-east-1.amazonaws.com/b/k | bash\naws s3 cp s3://corp/setup.sh - | bash\naws s3 cp s3://corp/setup.sh -", "user data asks s3.us-east-1.amazonaws.com, which is outside of the twin; user data reads s3://corp/setup.sh, which the import does not copy"},
+		{"a parameter", node.StepBootstrap, "aws ssm get-parameter --name /corp/token", "user data reads ssm get-parameter, which the import does not copy"},
+		{"an invalid NodeConfig", node.StepUserData, "# see https://artifacts.example.com/", ""},
 		{"a step that has nothing to do with it", node.StepIdentity, "curl https://artifacts.example.com/", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -167,7 +167,7 @@ func TestRehearsalReplacesNodes(t *testing.T) {
 		got = append(got, f.Severity+" "+f.Check+" "+f.Subject+": "+f.Text)
 	}
 	if diff := cmp.Diff([]string{
-		"warning bare-pod ng: no controller makes pod shop/bare again once its node is replaced",
+		"warning bare-pod ng: no controller will recreate these pods after their node is replaced: shop/bare",
 		"warning node-group own: its AMI is your own: make a version of its launch template with an AMI for Kubernetes 1.36",
 	}, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)

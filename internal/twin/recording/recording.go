@@ -32,6 +32,8 @@ type Source struct {
 	Complete bool `json:"complete"`
 	// Redacted reports whether values were redacted by rule (twin.Redact).
 	Redacted bool `json:"redacted"`
+	// Secrets reports whether the values of Kubernetes' Secrets were read.
+	Secrets bool `json:"secrets,omitempty"`
 }
 
 // UsedIAM stands for the roles that clusters and instances use, with their policies.

@@ -20,8 +20,8 @@ type Service struct {
 // New returns the service on top of core. If disks is nil, snapshots hold no data.
 func New(core *resource.Core, disks Disks) *Service { return &Service{Core: core, disks: disks} }
 
-// Reconcilers remove the data of volumes and snapshots after their records: an operation, the end of an instance or a reset has
-// deleted these.
+// Reconcilers returns what removes the data of a volume or snapshot once its record is gone, whether a call, the end of an instance
+// or a reset deleted it.
 func (s *Service) Reconcilers() []reconcile.Config {
 	if s.disks == nil {
 		return nil

@@ -70,7 +70,8 @@ func (w *work) rehearse(ctx context.Context, cluster store.Key, rec record.Clust
 	to := w.a.Default(version)
 	switch {
 	case at < 0:
-		out.Unknown = fmt.Sprintf("version %s of add-on %s is not in Drydock's catalogue, so whether it supports Kubernetes %s", out.From, out.Name, version)
+		out.Unknown = fmt.Sprintf("version %s of add-on %s is not in Drydock's catalogue, so it is unknown whether it supports Kubernetes %s", out.From, out.Name, version)
+		return nil
 	case supported && (to == nil || at <= place(to.Version)):
 		return nil
 	}
@@ -90,6 +91,10 @@ func (w *work) rehearse(ctx context.Context, cluster store.Key, rec record.Clust
 	if refused != nil && awserr.CodeOf(refused) == "" {
 		return refused
 	}
+	if awserr.CodeOf(refused) == awserr.CodeNotImplemented {
+		out.To, out.Unknown = "", fmt.Sprintf("what the update of add-on %s does is unknown: %s", out.Name, awserr.TextOf(refused))
+		return nil
+	}
 	if refused != nil {
 		out.Problem, out.Fix = "EKS refuses the update: "+awserr.TextOf(refused), "change its configuration values in the same update"
 		return nil
@@ -108,7 +113,7 @@ func (w *work) rehearse(ctx context.Context, cluster store.Key, rec record.Clust
 	err = apply("")
 	if conflict, ok := errors.AsType[*conflictError](err); ok {
 		out.Problem = "the update fails with " + string(ekstypes.AddonIssueCodeConfigurationConflict) + ": " + conflict.Error()
-		out.Fix = fmt.Sprintf("aws eks update-addon --cluster-name %s --addon-name %s --addon-version %s --resolve-conflicts PRESERVE (or OVERWRITE)", cluster.ID, out.Name, out.To)
+		out.Fix = fmt.Sprintf("aws eks update-addon --cluster-name %s --addon-name %s --addon-version %s --resolve-conflicts PRESERVE --region %s", cluster.ID, out.Name, out.To, cluster.Region)
 		err = apply(ekstypes.ResolveConflictsPreserve) // so that the rest of the rehearsal has the new version
 	}
 	if issue := applyIssue(err); issue != nil {

@@ -85,7 +85,7 @@ func (r *Rehearsal) nodegroup(g *nodegroup.Rehearsed) {
 	switch {
 	case g.Refused != "":
 		step.Text, step.Failed = "fails", true
-		r.found("node-group", SeverityError, g.Name, "make a node group of another AMI type and move the pods to it", "EKS refuses the update: %s", g.Refused)
+		r.found("node-group", SeverityError, g.Name, g.Fix, "EKS refuses the update: %s", g.Refused)
 	case g.Manual != "":
 		step.Text = "stays"
 		r.found("node-group", SeverityWarning, g.Name, update+" --launch-template id=ID,version=VERSION", "%s", g.Manual)
@@ -93,14 +93,14 @@ func (r *Rehearsal) nodegroup(g *nodegroup.Rehearsed) {
 		step.Text = "stays: it has the newest release"
 	case len(g.Stuck) > 0:
 		step.Text, step.Failed = step.Text+"; fails at node "+g.Node, true
-		r.found("node-group", SeverityError, g.Name, "make room for the eviction, or "+update+" --force, which deletes the pods", "the update fails with PodEvictionFailure at node %s: %s", g.Node, reasons(g.Stuck))
+		r.found("node-group", SeverityError, g.Name, "free capacity or relax the budgets until the pods can be evicted, or delete them by "+update+" --force", "the update fails with PodEvictionFailure at node %s: %s", g.Node, reasons(g.Stuck))
 	}
 	if len(g.Homeless) > 0 {
 		step.Text += "; no node takes " + counted(len(g.Homeless), "pod")
 		r.found("scheduling", SeverityError, g.Name, "", "once the nodes are replaced, no node takes %s", reasons(g.Homeless))
 	}
 	if len(g.Lost) > 0 {
-		r.found("bare-pod", SeverityWarning, g.Name, "let a Deployment make the pod", "no controller makes pod %s again once its node is replaced", shortList(g.Lost))
+		r.found("bare-pod", SeverityWarning, g.Name, "manage them with a Deployment", "no controller will recreate these pods after their node is replaced: %s", shortList(g.Lost))
 	}
 	r.Steps = append(r.Steps, step)
 }
@@ -125,7 +125,14 @@ func reasons(pods []nodegroup.Unmoved) string {
 	}
 	var out []string
 	for _, reason := range order {
-		out = append(out, "pod "+shortList(by[reason])+": "+reason)
+		switch names := by[reason]; {
+		case names[0] == "":
+			out = append(out, reason)
+		case len(names) == 1:
+			out = append(out, "pod "+names[0]+": "+reason)
+		default:
+			out = append(out, "pods "+shortList(names)+": "+reason)
+		}
 	}
 	return strings.Join(out, "; ")
 }

@@ -30,8 +30,8 @@ type Rehearsed struct {
 	Name, From, To string
 	// Nodes were replaced, and Pods moved.
 	Nodes, Pods int
-	// Refused is why EKS would refuse the update. Manual is why it has no release to update the group to, so that the user has to.
-	Refused, Manual string
+	// Refused is why EKS would refuse the update, and Fix what would help. Manual is why it has no release to update the group to, so that the user has to.
+	Refused, Fix, Manual string
 	// Node cannot be drained because of Stuck, so the update fails there.
 	Node  string
 	Stuck []Unmoved
@@ -40,7 +40,7 @@ type Rehearsed struct {
 	Lost     []string
 }
 
-// An Unmoved is a pod that cannot be evicted or scheduled.
+// An Unmoved is a pod that cannot be evicted or scheduled. Pod is empty if Reason names the pods.
 type Unmoved struct{ Pod, Reason string }
 
 // unmovedAfter is how long nothing may change on a copy before what is left counts as stuck. Its controllers need milliseconds.
@@ -60,8 +60,13 @@ func (s *Service) RehearseNodegroup(ctx context.Context, key store.Key, cluster 
 		return out, nil
 	}
 	r, err := s.newRollout(ctx, owner, cluster, g, &awseks.UpdateNodegroupVersionInput{ClusterName: &owner.ID, NodegroupName: &name})
+	if err == nil && aws.ToString(r.ReleaseVersion) == out.From {
+		return out, nil
+	}
+	out.Fix = "create a node group with another AMI type and move the pods to it"
 	if err == nil {
 		err = updatable(owner.ID, name, g)
+		out.Fix = fmt.Sprintf("drydock why nodegroup %s --cluster %s", name, owner.ID)
 	}
 	switch {
 	case awserr.CodeOf(err) != "":
@@ -69,8 +74,6 @@ func (s *Service) RehearseNodegroup(ctx context.Context, key store.Key, cluster 
 		return out, nil
 	case err != nil:
 		return out, err
-	case aws.ToString(r.ReleaseVersion) == out.From:
-		return out, nil
 	}
 	out.To = aws.ToString(r.ReleaseVersion)
 	return out, s.replaceOnCopy(ctx, &out, owner.Region, g, r, ses)
@@ -213,7 +216,7 @@ func (s *Service) emptyOnCopy(ctx context.Context, ses *plane.Session, n *corev1
 			left = append(left, Unmoved{p.Namespace + "/" + p.Name, reason})
 		}
 		if len(left) == 0 {
-			left = []Unmoved{{"the pods of " + n.Name, "they are ending"}}
+			left = []Unmoved{{Reason: "pods of " + n.Name + " are still terminating"}}
 		}
 		return left, nil
 	})

@@ -137,10 +137,12 @@ func drain(ctx context.Context, s *plane.Session, n *corev1.Node, force bool) (d
 		}
 		done = false
 		err := s.Client.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}})
-		if force && apierrors.IsTooManyRequests(err) {
+		protected := apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) // the latter if several budgets protect the pod
+		if force && protected {
 			err = s.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+			protected = false
 		}
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) {
+		if err != nil && !protected && !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("evicting %s/%s: %w", p.Namespace, p.Name, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
@@ -81,14 +82,23 @@ func (s *Service) PodsOfNodes(ctx context.Context, cluster string) ([]NodePods, 
 	return out, nil
 }
 
-// PodsOfDNS returns how many pods the DNS of a cluster of the call's account and region has, ready or not, without those that are
-// ending.
+// PodsOfDNS returns how many pods the Service at the DNS address of a cluster of the call's account and region has, ready or not,
+// without those that are ending. Without such a Service, there are none.
 func (s *Service) PodsOfDNS(ctx context.Context, cluster string) (int, error) {
-	_, _, ses, err := s.Session(ctx, cluster)
+	_, rec, ses, err := s.Session(ctx, cluster)
 	if err != nil {
 		return 0, err
 	}
-	pods, err := ses.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
+	services, err := ses.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	at := slices.IndexFunc(services.Items, func(s corev1.Service) bool { return s.Spec.ClusterIP == rec.DNSAddress() })
+	if at < 0 {
+		return 0, nil
+	}
+	dns := &services.Items[at]
+	pods, err := ses.Client.CoreV1().Pods(dns.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(dns.Spec.Selector).String()})
 	if err != nil {
 		return 0, err
 	}
