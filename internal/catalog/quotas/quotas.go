@@ -126,6 +126,12 @@ func Lookup(service, code string) (Quota, bool) {
 	return Quota{}, false
 }
 
+// InTwins reports whether the value of a quota decides something in a twin: those of EKS do, and those of EC2 that count vCPUs.
+func InTwins(service, code string) bool {
+	q, ok := Lookup(service, code)
+	return ok && (service == "eks" || service == "ec2" && q.CountsVCPUs())
+}
+
 // ServiceName returns the full name of a service, or false if it has no quotas here.
 func ServiceName(code string) (string, bool) {
 	for _, s := range Services() {

@@ -12,8 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
-// importRecords turns what another account's Service Quotas answered into records: the values of quotas that a Table keeps. Network
-// quotas decide nothing in a twin, and are left out.
+// importRecords turns what another account's Service Quotas answered into records: the values of quotas that decide something in
+// a twin.
 func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	sc := scope{regional.At(r.Source.Account, r.Source.Region)}
 	pages, err := recording.Pages[awsservicequotas.ListServiceQuotasInput, awsservicequotas.ListServiceQuotasOutput](r, "servicequotas", "ListServiceQuotas")
@@ -24,8 +24,7 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 	for _, p := range pages {
 		for _, q := range p.Output.Quotas {
 			service, code := aws.ToString(q.ServiceCode), aws.ToString(q.QuotaCode)
-			known, ok := quotas.Lookup(service, code)
-			if !ok || service != "eks" && !(service == "ec2" && known.CountsVCPUs()) {
+			if !quotas.InTwins(service, code) {
 				continue
 			}
 			if q.Value == nil || *q.Value < 0 {

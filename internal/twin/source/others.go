@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,7 +12,11 @@ import (
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
 	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	quotatypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 func ofKMS[In, Out any](name string, call func(context.Context, *In, ...func(*awskms.Options)) (*Out, error)) operation[In, Out, awskms.Options] {
@@ -72,6 +77,18 @@ func (r *reader) readRepositories(ctx context.Context) error {
 // readQuotas reads the quotas of EC2 and EKS.
 func (r *reader) readQuotas(ctx context.Context) error {
 	list := operation[awsservicequotas.ListServiceQuotasInput, awsservicequotas.ListServiceQuotasOutput, awsservicequotas.Options]{service: "servicequotas", name: "ListServiceQuotas", call: r.quotas.ListServiceQuotas}
+	// Other quotas, and what else is said of these, would always differ from what a twin answers.
+	list.trim = func(pages []*awsservicequotas.ListServiceQuotasOutput) *recording.Gap {
+		for _, p := range pages {
+			p.Quotas = slices.DeleteFunc(p.Quotas, func(q quotatypes.ServiceQuota) bool {
+				return !quotas.InTwins(aws.ToString(q.ServiceCode), aws.ToString(q.QuotaCode))
+			})
+			for i, q := range p.Quotas {
+				p.Quotas[i] = quotatypes.ServiceQuota{ServiceCode: q.ServiceCode, QuotaCode: q.QuotaCode, Value: q.Value}
+			}
+		}
+		return nil
+	}
 	for _, service := range []string{"ec2", "eks"} {
 		if err := describe(ctx, r, list, &awsservicequotas.ListServiceQuotasInput{ServiceCode: &service}, service); err != nil {
 			return err
