@@ -166,6 +166,8 @@ type NodesExplanation struct {
 	// Notes are possible causes: faults in force.
 	Notes []string          `json:"notes,omitempty"`
 	Nodes []NodeExplanation `json:"nodes"`
+	// Unknown says what the source of a twin did not tell about which nodes there are.
+	Unknown []string `json:"unknown,omitempty"`
 	// Endpoint is the cluster's, unless it is about a node group.
 	Endpoint *EndpointAccess `json:"endpoint,omitempty"`
 }
@@ -181,13 +183,15 @@ func (e *NodesExplanation) Ready() int {
 	return n
 }
 
-// Whole reports whether all nodes are Ready and EKS has no issue.
-func (e *NodesExplanation) Whole() bool { return e.Ready() == len(e.Nodes) && len(e.Issues) == 0 }
+// Whole reports whether all nodes are known and Ready, and EKS has no issue.
+func (e *NodesExplanation) Whole() bool {
+	return e.Ready() == len(e.Nodes) && len(e.Issues) == 0 && len(e.Unknown) == 0
+}
 
 // IsUnknown reports whether nothing is known to be wrong, but what keeps nodes from being Ready depends on what the source of a
 // twin did not tell.
 func (e *NodesExplanation) IsUnknown() bool {
-	unknown := false
+	unknown := len(e.Unknown) > 0
 	for i := range e.Nodes {
 		switch n := &e.Nodes[i]; {
 		case n.IsUnknown():
@@ -244,6 +248,9 @@ func (e *NodesExplanation) Text() string {
 	b.WriteString(advice.Text("    ", e.Fixes))
 	for _, n := range e.Notes {
 		b.WriteString("  ! " + n + "\n")
+	}
+	if len(e.Unknown) > 0 {
+		b.WriteString(unknownText(e.Unknown))
 	}
 	type group struct {
 		step  *Step

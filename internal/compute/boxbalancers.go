@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// maxServed is at how many ports the network answers for load balancers. At others, connections to them time out.
+// maxServed bounds the ports at which the network answers for load balancers. At others, connections are refused.
 const maxServed = 512
 
 // boxBalancers are the addresses and ports of load balancers that machines that run containers connect to, without those at
@@ -83,8 +83,8 @@ func (n *boxNetwork) portsAt(a netip.Addr) []uint16 {
 }
 
 // serveBalancers answers at the ports of load balancers. Those that are served once stay so until the run of the host ends.
-// The caller holds apply.
-func (n *boxNetwork) serveBalancers(ctx context.Context) error {
+// One that cannot be served does not hold up the others, or other changes of the network. The caller holds apply.
+func (n *boxNetwork) serveBalancers(ctx context.Context) {
 	n.mu.Lock()
 	b := n.balancers
 	n.mu.Unlock()
@@ -103,12 +103,12 @@ func (n *boxNetwork) serveBalancers(ctx context.Context) error {
 				err = n.rt.ServePackets(ctx, s.Port, n.servePackets)
 			}
 			if err != nil {
-				return err
+				n.log.Warn("the ports of load balancers: machines that run containers get no answer at one", "port", s.Port, "network", s.Network, "err", err)
+				continue
 			}
 			n.served[s] = true
 		}
 	}
-	return nil
 }
 
 // A boxFlow is a flow of UDP from an interface to a load balancer.

@@ -41,10 +41,6 @@ type boxNetwork struct {
 	rt       *boxes.Runtime
 	log      *slog.Logger
 
-	// unsettled says that load balancers gave no answer for a reason that may end without a change of the network, as the health
-	// of their targets does.
-	unsettled chan struct{}
-
 	apply   sync.Mutex      // one at a time
 	done    <-chan struct{} // closed when the run of the host that has the network has ended
 	current *fabric.State
@@ -94,9 +90,7 @@ func (n *boxNetwork) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.serveBalancers(ctx); err != nil {
-		return err
-	}
+	n.serveBalancers(ctx)
 	if n.current != nil && reflect.DeepEqual(st, n.current) {
 		return nil
 	}
@@ -118,10 +112,11 @@ func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 	for {
 		wake := changed()
 		began := time.Now()
+		var again <-chan time.Time
 		if len(n.running()) > 0 {
 			if err := n.connect(ctx); err != nil && ctx.Err() == nil {
 				n.log.Warn("the network of machines that run containers could not be changed: it is tried again", "err", err)
-				wake = n.machines.cfg.Store.Changed()
+				again = time.After(connectAgain)
 			}
 		}
 		select {
@@ -133,26 +128,13 @@ func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-wake:
-		case <-n.unsettled:
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(unsettledPause):
-			}
+		case <-again:
 		}
 	}
 }
 
-// unsettledPause is how long load balancers that gave no answer are left alone.
-const unsettledPause = 2 * time.Second
-
-// unsettle makes the network be looked at again without a change.
-func (n *boxNetwork) unsettle() {
-	select {
-	case n.unsettled <- struct{}{}:
-	default:
-	}
-}
+// connectAgain is how long run waits after a failure, if nothing changes.
+const connectAgain = 2 * time.Second
 
 // running returns the instances that run containers, by ID.
 func (n *boxNetwork) running() map[string]machine.Instance {
@@ -257,9 +239,6 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Ins
 			// After an error, the connection itself is decided.
 			if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, names[a], int(port))) {
 				out = append(out, netip.AddrPortFrom(a, port))
-				if v.Resolution != nil && v.Resolution.LoadBalancer != "" {
-					n.unsettle()
-				}
 			}
 		}
 	}
@@ -330,7 +309,6 @@ func (n *boxNetwork) darken(ctx context.Context, dark map[string][]netip.AddrPor
 	if !changed {
 		return nil
 	}
-	n.unsettle()
 	return n.put(ctx, &st)
 }
 

@@ -248,7 +248,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 	m.kubelets = simulated.New(config, simulated.Options{
 		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks, HostKeys: m.secret, Kubectl: kubectl.New(kubectl.Config{}).Run,
 		Broken: m.broken, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
-	m.boxNetwork = &boxNetwork{machines: m, guests: g, log: cfg.Log, boxes: map[string]*boxLinks{}, unsettled: make(chan struct{}, 1)}
+	m.boxNetwork = &boxNetwork{machines: m, guests: g, log: cfg.Log, boxes: map[string]*boxLinks{}}
 	m.boxes = nodeboxes.New(config, nodeboxes.Options{
 		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA, Volumes: usable(cfg.Volumes)}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect, TryPull: m.TryPull,
 		Programs: nodeboxes.Programs{

@@ -121,6 +121,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		x.ofTwin(&e)
 		out.Nodes = append(out.Nodes, e)
 	}
+	out.Unknown = x.unknown(account, unreadInstances)
 	if nodegroup != "" {
 		return out, nil
 	}

@@ -312,6 +312,9 @@ func (x *Explainer) diagnoseGaps(_ context.Context, d *api.Diagnosis) error {
 			about = g.Resource
 		}
 		check, ok := checksOf[about]
+		if unreadInstances(g) {
+			find(d, api.HarmUnknown, "node", d.Cluster, g.String(), nil, nil)
+		}
 		if ok && g.Cluster == d.Cluster && (g.Service == "eks" || g.Service == recording.Kubernetes && g.Subject == "" && g.Code != recording.Redacted) {
 			find(d, api.HarmUnknown, check, cmp.Or(g.Subject, d.Cluster), g.String(), nil, nil)
 		}

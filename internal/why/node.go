@@ -18,7 +18,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // named returns the account, region and name in a request. If one is missing or invalid, it responds with an error
@@ -44,9 +43,7 @@ func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 	}
 	id, ok := x.FindNode(account, region, name)
 	if !ok {
-		unknown := x.unknown(account, func(g recording.Gap) bool {
-			return g.Operation == "DescribeInstances"
-		})
+		unknown := x.unknown(account, unreadInstances)
 		if len(unknown) > 0 {
 			refuse(w, &unknownError{name, unknown}, 0)
 			return

@@ -42,6 +42,9 @@ func (x *Explainer) unknown(account string, relevant func(recording.Gap) bool) [
 	return out
 }
 
+// unreadInstances reports whether a gap means that instances may exist of which a twin knows nothing.
+func unreadInstances(g recording.Gap) bool { return g.Operation == "DescribeInstances" }
+
 // An unknownError says that a question cannot be answered because the source of a twin did not tell something.
 type unknownError struct {
 	what    string
