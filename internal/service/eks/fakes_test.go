@@ -940,7 +940,7 @@ func (e *fakeEC2) DescribeInstances(_ context.Context, in *awsec2.DescribeInstan
 		if i.Operator != nil {
 			operator = *i.Operator.Principal
 		}
-		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name), "instance-id": *i.InstanceId, "private-dns-name": aws.ToString(i.PrivateDnsName), "operator.principal": operator}, i.Tags) {
+		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name), "instance-id": *i.InstanceId, "private-dns-name": aws.ToString(i.PrivateDnsName), "operator.principal": operator, "vpc-id": aws.ToString(i.VpcId)}, i.Tags) {
 			r.Instances = append(r.Instances, i)
 		}
 	}

@@ -30,9 +30,12 @@ func TestServingCertificates(t *testing.T) {
 	const node = "ip-172-31-0-9.ec2.internal"
 	i := instance("i-9", node)
 	i.PublicDnsName, i.PublicIpAddress = aws.String("ec2-54-0-0-9.compute-1.amazonaws.com"), aws.String("54.0.0.9")
+	i.VpcId = aws.String("vpc-main")
 	i.NetworkInterfaces = []ec2types.InstanceNetworkInterface{{PrivateIpAddresses: []ec2types.InstancePrivateIpAddress{{PrivateIpAddress: aws.String("172.31.0.9")}}}}
+	elsewhere := instance("i-8", node) // the ranges of VPCs may be equal
+	elsewhere.VpcId, elsewhere.PublicIpAddress = aws.String("vpc-other"), aws.String("54.0.0.8")
 	w.ec2.mu.Lock()
-	w.ec2.instances["i-9"] = i
+	w.ec2.instances["i-8"], w.ec2.instances["i-9"] = elsewhere, i
 	w.ec2.mu.Unlock()
 	_, cs := w.planes.only()
 	cs.PrependReactor("create", "subjectaccessreviews", func(a k8stesting.Action) (bool, runtime.Object, error) {
@@ -97,6 +100,9 @@ func TestServingCertificates(t *testing.T) {
 		},
 		"address": func(_ *certsv1.CertificateSigningRequestSpec, r *x509.CertificateRequest) {
 			r.IPAddresses = append(r.IPAddresses, net.IPv4(172, 31, 0, 10))
+		},
+		"VPC": func(_ *certsv1.CertificateSigningRequestSpec, r *x509.CertificateRequest) {
+			r.IPAddresses = append(r.IPAddresses, net.IPv4(54, 0, 0, 8))
 		},
 		"no instance": func(s *certsv1.CertificateSigningRequestSpec, r *x509.CertificateRequest) {
 			s.Username, r.Subject.CommonName = "system:node:none", "system:node:none"

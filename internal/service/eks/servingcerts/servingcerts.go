@@ -16,6 +16,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -33,11 +34,12 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// tries is how often a request is looked at: EC2 may not know its instance yet.
-const tries = 10
+// How long a request waits until it is looked at again. EC2 may not know its instance yet, or may not answer.
+const firstWait, longestWait = 100 * time.Millisecond, 30 * time.Second
 
 // A Service approves requests.
 type Service struct{ *base.Service }
@@ -52,7 +54,7 @@ func (s *Service) Follow(key store.Key, planeID string) {
 		return // the next reconciliation opens it
 	}
 	plane.Value(ses, func(ses *plane.Session) *approver {
-		a := &approver{s: s, key: key, ses: ses, queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())}
+		a := &approver{s: s, key: key, ses: ses, queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstWait, longestWait))}
 		a.start()
 		return a
 	})
@@ -105,8 +107,8 @@ func (a *approver) work() {
 		switch {
 		case err == nil:
 			a.queue.Forget(name)
-		case a.queue.NumRequeues(name) < tries && !errors.Is(err, errForeign):
-			a.queue.AddRateLimited(name)
+		case !errors.Is(err, errForeign):
+			a.queue.AddRateLimited(name) // until the request is gone
 		default:
 			a.queue.Forget(name)
 			a.s.Log.Info("a kubelet's request for a serving certificate stays pending", "cluster", a.key.String(), "request", name, "why", err)
@@ -164,8 +166,16 @@ func (a *approver) look(ctx context.Context, name string) error {
 
 // compare returns an error if a request has a name or address that the node's instance does not have.
 func (a *approver) compare(ctx context.Context, node string, asked *x509.CertificateRequest) error {
+	rec, err := record.Clusters.Get(a.s.Store, a.key)
+	if err != nil {
+		return err
+	}
+	by := "private-dns-name" // which is unique in a VPC
+	if strings.HasPrefix(node, "i-") {
+		by = "instance-id"
+	}
 	out, err := a.s.Instances.DescribeInstances(a.s.AsService(ctx, a.key.Account, a.key.Region), &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
-		base.EC2Filter("private-dns-name", node), base.EC2Filter("instance-state-name", "pending", "running"),
+		base.EC2Filter(by, node), base.EC2Filter("vpc-id", aws.ToString(rec.Cluster.ResourcesVpcConfig.VpcId)), base.EC2Filter("instance-state-name", "pending", "running"),
 	}})
 	if err != nil {
 		return fmt.Errorf("looking up the instance of node %s: %w", node, err)
@@ -173,7 +183,10 @@ func (a *approver) compare(ctx context.Context, node string, asked *x509.Certifi
 	var names, addresses []string
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
-			names = append(names, aws.ToString(i.PrivateDnsName), aws.ToString(i.PublicDnsName))
+			names = append(names, node, aws.ToString(i.PrivateDnsName))
+			if i.PublicDnsName != nil {
+				names = append(names, *i.PublicDnsName)
+			}
 			addresses = append(addresses, aws.ToString(i.PublicIpAddress))
 			for _, e := range i.NetworkInterfaces {
 				for _, p := range e.PrivateIpAddresses {
@@ -189,16 +202,16 @@ func (a *approver) compare(ctx context.Context, node string, asked *x509.Certifi
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("no running instance has the private DNS name %s", node)
+		return fmt.Errorf("no running instance of the cluster's VPC is node %s", node)
 	}
 	for _, name := range asked.DNSNames {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("it has the name %s, which the instance does not have", name)
+		if name == "" || !slices.Contains(names, name) {
+			return fmt.Errorf("%w: it has the name %s, which the instance does not have", errForeign, name)
 		}
 	}
 	for _, address := range asked.IPAddresses {
 		if !slices.ContainsFunc(addresses, func(text string) bool { return net.ParseIP(text).Equal(address) }) {
-			return fmt.Errorf("it has the address %s, which the instance does not have", address)
+			return fmt.Errorf("%w: it has the address %s, which the instance does not have", errForeign, address)
 		}
 	}
 	return nil
