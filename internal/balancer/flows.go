@@ -11,10 +11,11 @@ const (
 	// flowIdle is how long a flow of UDP lasts without a datagram.
 	// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html#connection-idle-timeout
 	flowIdle = 120 * time.Second
-	// maxFlows is how many flows there are at once, and maxWaiting how many datagrams of one wait for its target. What is
-	// beyond is dropped.
+	// maxFlows bounds the flows at once, maxFlowsOf those of one sender, and maxWaiting the datagrams of a flow that wait for
+	// its target. What is beyond is dropped.
 	maxFlows   = 10_000
-	maxWaiting = 16
+	maxFlowsOf = 4096
+	maxWaiting = 4
 	// MaxDatagram is the largest datagram that a network with jumbo frames carries.
 	MaxDatagram = 9001
 )
@@ -23,17 +24,20 @@ const (
 type Flows[K comparable] struct {
 	ctx context.Context
 	do  func(func())
-	mu  sync.Mutex
-	all map[K]*flow
+	// sender says whose a flow is.
+	sender func(K) string
+	mu     sync.Mutex
+	all    map[K]*flow
+	of     map[string]int // flows by sender
 }
 
 type flow struct {
 	waiting chan []byte
 }
 
-// NewFlows returns flows that end with ctx. do runs their goroutines.
-func NewFlows[K comparable](ctx context.Context, do func(func())) *Flows[K] {
-	return &Flows[K]{ctx: ctx, do: do, all: map[K]*flow{}}
+// NewFlows returns flows that end with ctx. do runs their goroutines, and sender says whose a flow is.
+func NewFlows[K comparable](ctx context.Context, do func(func()), sender func(K) string) *Flows[K] {
+	return &Flows[K]{ctx: ctx, do: do, sender: sender, all: map[K]*flow{}, of: map[string]int{}}
 }
 
 // Send sends a datagram to the target of its flow, which dial returns for a new one. reply is called with the datagrams that
@@ -43,9 +47,11 @@ func (f *Flows[K]) Send(key K, data []byte, dial func(ctx context.Context) (net.
 	defer f.mu.Unlock()
 	to := f.all[key]
 	if to == nil {
-		if len(f.all) >= maxFlows || f.ctx.Err() != nil {
+		from := f.sender(key)
+		if len(f.all) >= maxFlows || f.of[from] >= maxFlowsOf || f.ctx.Err() != nil {
 			return
 		}
+		f.of[from]++
 		to = &flow{waiting: make(chan []byte, maxWaiting)}
 		f.all[key] = to
 		f.do(func() {
@@ -53,6 +59,9 @@ func (f *Flows[K]) Send(key K, data []byte, dial func(ctx context.Context) (net.
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			delete(f.all, key)
+			if f.of[from]--; f.of[from] == 0 {
+				delete(f.of, from)
+			}
 		})
 	}
 	select {

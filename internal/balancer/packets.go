@@ -65,7 +65,7 @@ func (b *running) listenPackets(port uint16) (*packetListener, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(b.ctx)
-	return &packetListener{b: b, c: c, local: uint16(c.LocalAddr().(*net.UDPAddr).Port), cancel: cancel, flows: NewFlows[netip.AddrPort](ctx, b.do)}, nil
+	return &packetListener{b: b, c: c, local: uint16(c.LocalAddr().(*net.UDPAddr).Port), cancel: cancel, flows: NewFlows(ctx, b.do, netip.AddrPort.String)}, nil
 }
 
 func (l *packetListener) close() {

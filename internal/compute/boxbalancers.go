@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/balancer"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -95,12 +96,12 @@ func (n *boxNetwork) serveBalancers(ctx context.Context) {
 				continue
 			}
 			var err error
-			if metadata := n.metadata; network == "tcp" {
+			if metadata, flows := n.metadata, n.flows; network == "tcp" {
 				err = n.rt.Serve(ctx, s.Port, func(c net.Conn, eni string) {
 					n.accept(c, eni, func(c *boxConn) { n.lead(c, metadata) })
 				})
 			} else {
-				err = n.rt.ServePackets(ctx, s.Port, n.servePackets)
+				err = n.rt.ServePackets(ctx, s.Port, func(d inside.Datagram, answer func([]byte)) { n.servePackets(flows, d, answer) })
 			}
 			if err != nil {
 				n.log.Warn("the ports of load balancers: machines that run containers get no answer at one", "port", s.Port, "network", s.Network, "err", err)
@@ -118,12 +119,12 @@ type boxFlow struct {
 }
 
 // servePackets forwards a datagram to the target of a load balancer's listener for UDP, if the network lets it through.
-func (n *boxNetwork) servePackets(d inside.Datagram, answer func([]byte)) {
+func (n *boxNetwork) servePackets(flows *balancer.Flows[boxFlow], d inside.Datagram, answer func([]byte)) {
 	in, ok := n.from(d.Interface)
 	if !ok || !n.balances("udp", d.Service) {
 		return
 	}
-	n.flows.Send(boxFlow{d.Interface, d.Remote, d.Service}, d.Data, func(ctx context.Context) (net.Conn, error) {
+	flows.Send(boxFlow{d.Interface, d.Remote, d.Service}, d.Data, func(ctx context.Context) (net.Conn, error) {
 		return n.machines.connectPackets(ctx, in, n.nameOf(in, d.Service.Addr()), d.Service.Port(), d.Remote.Port())
 	}, answer)
 }

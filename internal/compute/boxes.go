@@ -327,7 +327,7 @@ func (n *boxNetwork) serve(ctx context.Context, done <-chan struct{}) error {
 	metadata := &handoff{conns: make(chan net.Conn), done: done}
 	n.served = map[inside.Service]bool{}
 	flows, end := context.WithCancel(context.Background())
-	n.flows = balancer.NewFlows[boxFlow](flows, func(f func()) { go f() })
+	n.flows = balancer.NewFlows(flows, func(f func()) { go f() }, func(f boxFlow) string { return f.eni })
 	go func() {
 		<-done
 		end()
@@ -357,9 +357,10 @@ func (n *boxNetwork) serve(ctx context.Context, done <-chan struct{}) error {
 	}); err != nil {
 		return err
 	}
+	ours := n.flows
 	if err := n.rt.ServePackets(ctx, dnsPort, func(d inside.Datagram, answer func([]byte)) {
 		if n.balances("udp", d.Service) {
-			n.servePackets(d, answer)
+			n.servePackets(ours, d, answer)
 			return
 		}
 		n.serveDNS(d, answer)
