@@ -150,19 +150,19 @@ func TestTwinNeverGuessesClusters(t *testing.T) {
 			t.Logf("%v; unknown: %v", time.Since(began).Round(time.Second), unknowns[name])
 		})
 	}
-	some := []string{"eks:DescribeCluster", "eks:ListAccessEntries", "kubernetes: configmaps", "kubernetes: pods", "all objects"}
-	none := []string{"kubernetes: secrets", "kubernetes: apiservices.apiregistration.k8s.io", "route53:ListHostedZones"}
-	for _, name := range slices.Concat(some, none) {
+	telling := []string{"eks:DescribeCluster", "eks:ListAccessEntries", "kubernetes: configmaps", "kubernetes: pods", "all objects"}
+	harmless := []string{"kubernetes: secrets", "kubernetes: apiservices.apiregistration.k8s.io", "route53:ListHostedZones"}
+	for _, name := range slices.Concat(telling, harmless) {
 		if variants[name] == nil {
 			t.Errorf("there is no variant %s", name)
 		}
 	}
-	for _, name := range some {
+	for _, name := range telling {
 		if _, played := unknowns[name]; played && len(unknowns[name]) == 0 {
 			t.Errorf("without %s nothing is unknown", name)
 		}
 	}
-	for _, name := range none {
+	for _, name := range harmless {
 		if len(unknowns[name]) > 0 {
 			t.Errorf("without %s, %v are unknown, which do not depend on it", name, unknowns[name])
 		}
