@@ -174,7 +174,7 @@ func (a *approver) compare(ctx context.Context, node string, asked *x509.Certifi
 	if strings.HasPrefix(node, "i-") {
 		by = "instance-id"
 	}
-	out, err := a.s.Instances.DescribeInstances(a.s.AsService(ctx, a.key.Account, a.key.Region), &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
+	out, err := a.s.Instances.DescribeInstances(a.s.AsService(ctx, a.key.Account, a.key.Region), &awsec2.DescribeInstancesInput{IncludeManagedResources: new(true), Filters: []ec2types.Filter{
 		base.EC2Filter(by, node), base.EC2Filter("vpc-id", aws.ToString(rec.Cluster.ResourcesVpcConfig.VpcId)), base.EC2Filter("instance-state-name", "pending", "running"),
 	}})
 	if err != nil {
