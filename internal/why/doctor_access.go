@@ -26,7 +26,7 @@ func (x *Explainer) diagnoseAccess(ctx context.Context, d *api.Diagnosis) error 
 	}
 	d.Checked += 1 + len(known.Entries)
 	if known.Invalid != nil {
-		find(d, api.HarmError, "aws-auth", "kube-system/aws-auth", "entries that cannot be parsed map nobody: "+known.Invalid.Error(), nil, oneSketch("correct the ConfigMap: kubectl edit -n kube-system configmap aws-auth"))
+		find(d, api.HarmError, "aws-auth", "kube-system/aws-auth", "some entries cannot be parsed, so they have no effect: "+known.Invalid.Error(), nil, oneSketch("correct the ConfigMap: kubectl edit -n kube-system configmap aws-auth"))
 	}
 	for _, principal := range known.Entries {
 		if !strings.Contains(principal, ":"+d.Account+":role/") || strings.Contains(principal, ":role/aws-service-role/") {
@@ -47,7 +47,7 @@ func (x *Explainer) diagnoseAccess(ctx context.Context, d *api.Diagnosis) error 
 			continue
 		}
 		if refused, ok := errors.AsType[*eks.Refusal](x.cfg.EKS.TryNode(ctx, plane, principal, "EC2_LINUX")); ok && refused.Cause() == eks.CauseStaleEntry {
-			find(d, api.HarmError, "access-entry", principal, "the entry was made for another role of that name, which was deleted, so it lets nobody in", nil, remake)
+			find(d, api.HarmError, "access-entry", principal, "the entry belongs to a deleted role of the same name, so the present role cannot log in with it", nil, remake)
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func (m *Machine) Files() (machine.Files, error) {
 	return files{m}, nil
 }
 
-// ReadDir returns the entries of a folder for the daemon itself, even if the machine's image lets nobody in.
+// ReadDir returns the entries of a folder for the daemon itself. It works even on machines whose image has no shell.
 func (m *Machine) ReadDir(name string) ([]fs.DirEntry, error) { return files{m}.ReadDir(name) }
 
 // files are those of a machine. Its first process opens them, so that links lead nowhere else.

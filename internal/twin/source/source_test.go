@@ -403,7 +403,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// Whatever an API server answers, reading it ends. Nobody but the server gets the token.
+// Reading ends no matter what an API server answers, and only that server receives the token.
 func TestHostileAPIServers(t *testing.T) {
 	n := 0
 	var elsewhere atomic.Int64

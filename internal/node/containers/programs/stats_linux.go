@@ -68,8 +68,8 @@ func (s *sized) ContainerInfoV2(name string, o cadvisorapiv2.RequestOptions) (ma
 	return infos, err
 }
 
-// addTo adds memory to the latest statistics. If it is not known, they say that there are none, which metrics-server does
-// not take for zero.
+// addTo adds memory to the latest statistics. Unknown memory is left out: metrics-server then has no metrics of the pod, rather
+// than a zero.
 func addTo(info *cadvisorapiv2.ContainerInfo, m usage.Memory) {
 	info.Spec.HasMemory = !m.Unknown
 	if latest := len(info.Stats) - 1; latest >= 0 {

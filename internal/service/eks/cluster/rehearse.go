@@ -73,8 +73,8 @@ func (r *Rehearsal) found(check, severity, subject, fix, text string, args ...an
 }
 
 // Rehearse upgrades a copy of a cluster to the next Kubernetes version and reports what would break. The cluster
-// itself does not change. If unknown is not empty, it says why nobody knows where evicted pods would go, and no nodes
-// are replaced.
+// itself does not change. If unknown is not empty, no nodes are replaced: it is the reason why Drydock cannot predict where
+// evicted pods would go.
 func (s *Service) Rehearse(ctx context.Context, name, unknown string) (Rehearsal, error) {
 	key, rec, err := s.ActiveCluster(ctx, &name)
 	if err != nil {

@@ -82,8 +82,8 @@ func (s *Service) PodsOfNodes(ctx context.Context, cluster string) ([]NodePods, 
 	return out, nil
 }
 
-// PodsOfDNS returns how many pods the Service at the DNS address of a cluster of the call's account and region has, ready or not,
-// without those that are ending. Without such a Service, there are none.
+// PodsOfDNS counts the pods behind the Service at a cluster's DNS address, whether they are ready or not. Terminating pods do not
+// count. It returns 0 if there is no such Service. The cluster is in the call's account and region.
 func (s *Service) PodsOfDNS(ctx context.Context, cluster string) (int, error) {
 	_, rec, ses, err := s.Session(ctx, cluster)
 	if err != nil {
