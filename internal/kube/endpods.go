@@ -23,6 +23,9 @@ func EndPods(ctx context.Context, client kubernetes.Interface, node string) erro
 	}
 	var errs []error
 	for _, p := range pods.Items {
+		if p.Spec.NodeName != node { // client-go's fake ignores field selectors
+			continue
+		}
 		err := client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: ptr.To(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(p.UID)),
 		})

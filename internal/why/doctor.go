@@ -245,6 +245,7 @@ func (x *Explainer) diagnosePods(ctx context.Context, d *api.Diagnosis) error {
 		return err
 	}
 	d.Checked += len(pods) + len(accounts)
+	lost := x.lostNodes(d.Account, d.Region, d.Cluster)
 	for _, p := range pods {
 		namespace, name, _ := strings.Cut(p, "/")
 		facts, err := x.cfg.EKS.PodFacts(ctx, d.Cluster, namespace, name)
@@ -262,7 +263,7 @@ func (x *Explainer) diagnosePods(ctx context.Context, d *api.Diagnosis) error {
 		if err != nil {
 			return err
 		}
-		unknown := x.unknownPod(&e, facts.Pod)
+		unknown := x.unknownPod(&e, facts.Pod, lost)
 		switch failed := e.FirstFailed(); {
 		case failed == nil:
 		case len(unknown) > 0:

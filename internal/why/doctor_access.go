@@ -3,6 +3,7 @@ package why
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -36,10 +37,7 @@ func (x *Explainer) diagnoseAccess(ctx context.Context, d *api.Diagnosis) error 
 		remake := oneSketch("delete the access entry; if the role is still needed, create it again with the type, groups and policies that the first two commands show",
 			"aws eks describe-access-entry"+of, "aws eks list-associated-access-policies"+of, "aws eks delete-access-entry"+of)
 		if _, err := x.cfg.IAM.RoleByARN(ctx, principal); err != nil {
-			unknown := x.unknown(d.Account, func(g recording.Gap) bool {
-				return g.Service == "iam" && g.Code != recording.NotAsked && (g.Subject == "" || g.Subject == principal)
-			})
-			if len(unknown) > 0 {
+			if unknown := x.unknownRole(d.Account, principal); len(unknown) > 0 && !slices.Contains(known.Gone, principal) {
 				find(d, api.HarmUnknown, "access-entry", principal, "whether the role exists is unknown: "+unknown[0], nil, nil)
 			} else {
 				find(d, api.HarmWarning, "access-entry", principal, "the role does not exist; another role of that name will not be let in by this entry", nil, remake)

@@ -57,7 +57,7 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		e.Unknown = x.unknownPod(&e, facts.Pod)
+		e.Unknown = x.unknownPod(&e, facts.Pod, x.lostNodes(account, region, cluster))
 		httpapi.Answer(w, e)
 	}
 }

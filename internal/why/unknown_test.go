@@ -146,10 +146,22 @@ func TestUnknownPod(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			x := New(Config{Gaps: func(string) []recording.Gap { return []recording.Gap{tt.gap} }})
 			e := api.PodExplanation{Account: "111122223333", Cluster: "c", Namespace: "default", Pod: "web", Steps: tt.steps}
-			if got := x.unknownPod(&e, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "registry.corp.internal:5000/app:1"}}}}); (len(got) > 0) != tt.want {
+			if got := x.unknownPod(&e, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "registry.corp.internal:5000/app:1"}}}}, func() []string { return nil }); (len(got) > 0) != tt.want {
 				t.Errorf("unknown: %q", got)
 			}
 		})
+	}
+}
+
+// A pod that no node takes may have had a node that the twin does not know enough about.
+func TestUnknownPodWithoutItsNode(t *testing.T) {
+	x := New(Config{Gaps: func(string) []recording.Gap { return nil }})
+	const lost = "the source did not allow ec2:DescribeInstanceAttribute for i-1"
+	for step, want := range map[string]int{podScheduling: 1, podNode: 1, podConfiguration: 0} {
+		e := api.PodExplanation{Account: "111122223333", Cluster: "c", Namespace: "default", Pod: "web", Steps: []api.Step{{Name: step, State: api.StepFailed}}}
+		if got := x.unknownPod(&e, nil, func() []string { return []string{lost} }); len(got) != want {
+			t.Errorf("it fails at %s: unknown %q", step, got)
+		}
 	}
 }
 
@@ -175,6 +187,27 @@ func TestUnknownIsNotAbsent(t *testing.T) {
 	}
 	if err := x.Known(t.Context(), account, "us-east-1", "c"); err == nil || !strings.Contains(err.Error(), "did not allow eks:DescribeCluster") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Whether a role exists depends only on the lists that name roles.
+func TestUnknownRole(t *testing.T) {
+	const role = "arn:aws:iam::111122223333:role/team/node"
+	for _, tt := range []struct {
+		gap  recording.Gap
+		want bool
+	}{
+		{recording.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Code: "AccessDenied"}, true},
+		{recording.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Code: recording.NotAsked}, false},                     // those of clusters are kept
+		{recording.Gap{Service: "iam", Operation: "GetRole", Subject: "arn:aws:iam::111122223333:role/node", Code: "AccessDenied"}, true}, // asked without its path
+		{recording.Gap{Service: "iam", Operation: "GetRole", Subject: "arn:aws:iam::111122223333:role/other", Code: "AccessDenied"}, false},
+		{recording.Gap{Service: "iam", Operation: "GetRolePolicy", Subject: role, Code: "AccessDenied"}, false},
+		{recording.Gap{Service: "iam", Operation: "ListOpenIDConnectProviders", Code: "AccessDenied"}, false},
+	} {
+		x := New(Config{Gaps: func(string) []recording.Gap { return []recording.Gap{tt.gap} }})
+		if got := x.unknownRole("111122223333", role); (len(got) > 0) != tt.want {
+			t.Errorf("%+v: unknown: %q", tt.gap, got)
+		}
 	}
 }
 

@@ -77,6 +77,8 @@ type fakePlanes struct {
 	notReady error
 	// protected pods cannot be evicted.
 	protected map[string]bool
+	// replacements are the pods that their controllers create when others are evicted, by the names of those.
+	replacements map[string]*corev1.Pod
 	// encrypted are the keys of planes. encrypting is called before a plane gets its key.
 	encrypted  map[string]string
 	encrypting func(id string) error
@@ -243,12 +245,21 @@ func (p *fakePlanes) newClientset(id string) *fake.Clientset {
 			return false, nil, nil
 		}
 		p.mu.Lock()
-		protected := p.protected[ev.Name]
+		protected, next := p.protected[ev.Name], p.replacements[ev.Name]
 		p.mu.Unlock()
 		if protected {
 			return true, nil, apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 1)
 		}
-		return true, nil, cs.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), ev.Namespace, ev.Name)
+		if ev.DeleteOptions != nil && len(ev.DeleteOptions.DryRun) > 0 {
+			return true, nil, nil
+		}
+		pods := corev1.SchemeGroupVersion.WithResource("pods")
+		if next != nil {
+			if err := cs.Tracker().Create(pods, next.DeepCopy(), ev.Namespace); err != nil {
+				return true, nil, err
+			}
+		}
+		return true, nil, cs.Tracker().Delete(pods, ev.Namespace, ev.Name)
 	})
 	return cs
 }

@@ -16,15 +16,20 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -183,5 +188,182 @@ func TestRehearsalReplacesNodes(t *testing.T) {
 	}
 	if left := testkit.Must(w.kubernetes().CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{}))(t).Items; len(left) != 3 {
 		t.Errorf("%d pods are left in the cluster", len(left))
+	}
+}
+
+// rehearsed is rehearse while the world's clock advances.
+func (w *world) rehearsed() eks.Rehearsal {
+	w.Helper()
+	var out eks.Rehearsal
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		out, err = w.rehearse()
+		done <- err
+	}()
+	var failed error
+	w.eventually(func() error {
+		select {
+		case failed = <-done:
+			return nil
+		default:
+			return errors.New("the rehearsal has not ended")
+		}
+	})
+	if failed != nil {
+		w.Fatal(failed)
+	}
+	return out
+}
+
+// texts are findings as SEVERITY CHECK SUBJECT: TEXT.
+func texts(r *eks.Rehearsal) []string {
+	var out []string
+	for _, f := range r.Findings {
+		out = append(out, f.Severity+" "+f.Check+" "+f.Subject+": "+f.Text)
+	}
+	return out
+}
+
+// What keeps a node group from being updated is a finding. What an operator does with its pods is unknown, as none runs on the copy.
+func TestRehearsalOfNodesThatCannotBeReplaced(t *testing.T) {
+	w := newWorld(t, withClock)
+	w.clusterAt("1.35")
+	w.nodegroup("dev", "ng", 1)
+	node := w.nodes()[0]
+	node.Status.NodeInfo.KubeletVersion = "v1.35.1-eks-1234567"
+	testkit.Must(w.kubernetes().CoreV1().Nodes().UpdateStatus(t.Context(), &node, metav1.UpdateOptions{}))(t)
+	set := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: aws.Bool(true)}}
+	operator := []metav1.OwnerReference{{APIVersion: "postgresql.cnpg.io/v1", Kind: "Cluster", Name: "db", Controller: aws.Bool(true)}}
+	put := func(name string, labels map[string]string, by []metav1.OwnerReference) {
+		t.Helper()
+		testkit.Must(w.kubernetes().CoreV1().Pods("shop").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", Labels: labels, OwnerReferences: by}, Spec: corev1.PodSpec{NodeName: node.Name}}, metav1.CreateOptions{}))(t)
+	}
+	budget := func(name string, labels map[string]string) {
+		t.Helper()
+		testkit.Must(w.kubernetes().PolicyV1().PodDisruptionBudgets("shop").Create(t.Context(), &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
+		}, metav1.CreateOptions{}))(t)
+	}
+	protect := func(names ...string) {
+		w.planes.mu.Lock()
+		defer w.planes.mu.Unlock()
+		w.planes.protected = map[string]bool{}
+		for _, n := range names {
+			w.planes.protected[n] = true
+		}
+	}
+	web, db := map[string]string{"app": "web"}, map[string]string{"app": "db"}
+	const held = "Cannot evict pod as it would violate the pod's disruption budget."
+
+	put("web-1", web, set)
+	budget("web", web)
+	protect("web-1")
+	out := w.rehearsed()
+	if diff := cmp.Diff([]string{
+		"error node-group ng: the update fails with PodEvictionFailure at node " + node.Name + ": pod shop/web-1: " + held,
+		"error pod-disruption-budget shop/web: node groups cannot drain pod web-1: " + held,
+	}, texts(&out)); diff != "" || !out.Steps[0].Failed || len(out.Unknown) > 0 {
+		t.Errorf("a budget protects the pod: steps %+v, unknown %q, findings (-want +got):\n%s", out.Steps, out.Unknown, diff)
+	}
+
+	protect()
+	w.planes.mu.Lock()
+	w.planes.replacements = map[string]*corev1.Pod{"web-1": {
+		ObjectMeta: metav1.ObjectMeta{Name: "web-2", Namespace: "shop", UID: "2", OwnerReferences: set},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available: 1 Insufficient memory."}}},
+	}}
+	w.planes.mu.Unlock()
+	out = w.rehearsed()
+	if diff := cmp.Diff([]string{"error scheduling ng: once the nodes are replaced, no node takes pod shop/web-2: 0/1 nodes are available: 1 Insufficient memory."}, texts(&out)); diff != "" ||
+		out.Steps[0].Text != "1 node replaced, 1 pod moved; no node takes 1 pod" {
+		t.Errorf("no node takes the pod: steps %+v, findings (-want +got):\n%s", out.Steps, diff)
+	}
+
+	w.planes.mu.Lock()
+	w.planes.replacements = nil
+	w.planes.mu.Unlock()
+	put("db-1", db, operator)
+	put("client", db, set)
+	budget("db", db)
+	protect("db-1", "client")
+	out = w.rehearsed()
+	if got := texts(&out); len(got) > 0 || out.Steps[0].Failed || out.Steps[0].Text != "1 node replaced, 3 pods moved; the rest is unknown" {
+		t.Errorf("an operator's pod: steps %+v, findings %q", out.Steps, got)
+	}
+	if diff := cmp.Diff([]string{
+		"whether node groups can drain pod client, db-1, which budget shop/db protects, is unknown: the operator of Cluster db does not run on the copy",
+		"whether pod shop/client of node group ng can be evicted is unknown: budget shop/db also counts pods of an operator, which does not run on the copy",
+		"whether pod shop/db-1 of node group ng can be evicted is unknown: the operator of Cluster db does not run on the copy",
+		"the operator of Cluster db does not run on the copy, so it is unknown whether it creates pods again when the nodes of node group ng are drained, and whether a node takes them: shop/db-1",
+	}, out.Unknown); diff != "" {
+		t.Errorf("unknown (-want +got):\n%s", diff)
+	}
+}
+
+// EKS refuses to update a node group that cannot launch nodes.
+func TestRehearsalOfARefusedUpdate(t *testing.T) {
+	w := newWorld(t, withClock)
+	w.clusterAt("1.35")
+	w.nodegroup("dev", "ng", 0)
+	w.iam.remove(w.arn("role/node"))
+	w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusDegraded)
+	out := w.rehearsed()
+	if got := texts(&out); len(got) != 1 || !strings.HasPrefix(got[0], "error node-group ng: EKS refuses the update: ") || !out.Steps[0].Failed {
+		t.Errorf("steps %+v, findings %q", out.Steps, got)
+	}
+}
+
+// Add-ons get versions for the new Kubernetes version on the copy. What keeps them from it is a finding, and what the catalogue does not
+// have is unknown.
+func TestRehearsalUpdatesAddons(t *testing.T) {
+	w := newWorld(t, withClock)
+	w.clusterAt("1.34")
+	for _, name := range []string{"coredns", "metrics-server", "vpc-cni"} {
+		in := &awseks.CreateAddonInput{ClusterName: aws.String("dev"), AddonName: &name}
+		if name == "coredns" {
+			in.AddonVersion = aws.String(onlyFor(t, w, name, "1.34", "1.35"))
+		}
+		testkit.Must(w.client.CreateAddon(t.Context(), in))(t)
+		w.waitAddon(name, ekstypes.AddonStatusActive)
+	}
+	key := store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}
+	if err := record.Addons.UpdateOne(t.Context(), w.server.Store, key.Below("vpc-cni"), func(a *record.Addon) error {
+		a.Addon.AddonVersion = aws.String("v9.9.9-eksbuild.1")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	steps := func(r *eks.Rehearsal) (out []string) {
+		for _, s := range r.Steps {
+			out = append(out, s.Name+": "+s.Text)
+		}
+		return out
+	}
+	out := w.rehearsed()
+	if diff := cmp.Diff([]string{"vpc-cni: unknown", "coredns: updated", "metrics-server: stays: it supports Kubernetes 1.35"}, steps(&out)); diff != "" || out.Steps[1].To == "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if len(out.Unknown) != 1 || !strings.HasPrefix(out.Unknown[0], "version v9.9.9-eksbuild.1 of add-on vpc-cni is not in Drydock's catalogue") {
+		t.Errorf("unknown %q", out.Unknown)
+	}
+
+	plane, _ := w.planes.only()
+	copied := testkit.Must(w.planes.objects(&rest.Config{Host: "COPY" + plane.ID[4:]}))(t).(*fakeObjects)
+	copied.mu.Lock()
+	copied.foreign["Deployment kube-system/coredns"] = map[string]any{"spec.revisionHistoryLimit": int64(3)}
+	copied.mu.Unlock()
+	out = w.rehearsed()
+	if got := texts(&out); !slices.ContainsFunc(got, func(f string) bool {
+		return strings.HasPrefix(f, "error add-on-update coredns: the update fails with ConfigurationConflict: ")
+	}) || !out.Steps[1].Failed || steps(&out)[1] != "coredns: fails" {
+		t.Errorf("somebody has changed coredns: steps %+v, findings %q", out.Steps, got)
+	}
+	copied.mu.Lock()
+	copied.foreign = map[string]map[string]any{}
+	copied.mu.Unlock()
+	copied.refuse("Deployment kube-system/coredns", apierrors.NewUnauthorized("who is asking?"))
+	if out = w.rehearsed(); !slices.Contains(texts(&out), "error add-on-update coredns: the update fails with AccessDenied: who is asking?") {
+		t.Errorf("the API server refuses the Deployment: findings %q", texts(&out))
 	}
 }

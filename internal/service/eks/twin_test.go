@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/eks/load"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
@@ -120,7 +122,8 @@ func TestCopiedCluster(t *testing.T) {
 	}, pages: []string{
 		`{"Kind":"ConfigMapList","Items":[{"metadata":{"name":"aws-auth","namespace":"kube-system","uid":"1","resourceVersion":"7"},"data":{"mapRoles":"[]"}},{"metadata":{"name":"refused","namespace":"default"}}]}`,
 		`{"Kind":"ReplicaSetList","Items":[{"metadata":{"name":"web-1","namespace":"default","ownerReferences":[{"kind":"Deployment","name":"web","uid":"2"}]},"spec":{},"status":{"replicas":1}}]}`,
-		`{"Kind":"PodList","Items":[{"metadata":{"name":"web-1-a","namespace":"default"},"spec":{},"status":{"phase":"Running"}},{"metadata":{"name":"done","namespace":"default"},"status":{"phase":"Succeeded"}}]}`,
+		`{"Kind":"PodList","Items":[{"metadata":{"name":"web-1-a","namespace":"default"},"spec":{},"status":{"phase":"Running"}},{"metadata":{"name":"done","namespace":"default"},"status":{"phase":"Succeeded"}},` +
+			`{"metadata":{"name":"db-1","namespace":"default","ownerReferences":[{"apiVersion":"postgresql.cnpg.io/v1","kind":"Cluster","name":"db","uid":"3","controller":true}]},"spec":{}}]}`,
 		`{"Kind":"NodeList","Items":[{"metadata":{"name":"n"},"spec":{"taints":[{"key":"node.kubernetes.io/not-ready"},{"key":"own"}]},"status":{"conditions":[{"type":"Ready","status":"True"}]}}]}`,
 		`{"Kind":"ValidatingWebhookConfigurationList","Items":[{"metadata":{"name":"policy"},"webhooks":[{"name":"a.example.com"}]}]}`,
 	}}
@@ -178,11 +181,18 @@ func TestCopiedCluster(t *testing.T) {
 			t.Errorf("%s: %v", id, o)
 		}
 	}
+	if got := kube.Operated(objects.byID["Pod default/db-1"]); got != "Cluster db" {
+		t.Errorf("the operator's pod is controlled by %q", got)
+	}
 	if text := fmt.Sprint(objects.byID["Node /n"]); strings.Contains(text, "not-ready") || !strings.Contains(text, "own") {
 		t.Error(text)
 	}
 	if text := fmt.Sprint(objects.byID["ValidatingWebhookConfiguration /policy"]); !strings.Contains(text, "expression:false") {
 		t.Error(text)
+	}
+	plane, _ := w.planes.only()
+	if known, err := w.svc.KnownPrincipals(t.Context(), plane.ID); err != nil || !slices.Contains(known.Gone, w.arn("role/path/dev")) || slices.Contains(known.Gone, w.arn("role/node")) {
+		t.Errorf("known principals %+v, %v", known, err)
 	}
 	// An entry that is older than its role was made for another role.
 	e, err := record.AccessEntries.Get(w.server.Store, store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}.Below(w.arn("role/path/dev")))

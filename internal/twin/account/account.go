@@ -29,7 +29,7 @@ type Twin struct {
 // The record of an account is kept under twinID, without a region. Gaps are kept in pages under numbers.
 var (
 	twins = store.NewCollection[Twin]("twin", "account", store.Same, store.Same, store.Same) // version 2 has Changed, version 3 what was kept of IAM, version 4 whether Secrets were read
-	gaps  = store.NewCollection[gapPage]("twin", "gaps", store.Convert(placed))  // version 2 has clusters and resources of their own
+	gaps  = store.NewCollection[gapPage]("twin", "gaps", store.Convert(placed))              // version 2 has clusters and resources of their own
 )
 
 const twinID = "twin"

@@ -359,6 +359,8 @@ type KnownPrincipals struct {
 	API, ConfigMap bool
 	// Entries are the ARNs of principals with an access entry.
 	Entries []string
+	// Gone are those of Entries that were made for a principal that the source of a twin had deleted when it was read.
+	Gone []string
 	// Mapped are the ARNs in aws-auth, in lower case, as they are compared.
 	Mapped []string
 	// Invalid describes what is wrong with aws-auth.
@@ -384,8 +386,12 @@ func (s *Service) KnownPrincipals(ctx context.Context, planeID string) (KnownPri
 	out := KnownPrincipals{API: rec.UsesAPI(), ConfigMap: rec.UsesConfigMap()}
 	if out.API {
 		for _, e := range record.AccessEntries.All(s.Store, store.Scope{Account: key.Account, Region: key.Region}) {
-			if aws.ToString(e.Value.Entry.ClusterName) == rec.Name() {
-				out.Entries = append(out.Entries, aws.ToString(e.Value.Entry.PrincipalArn))
+			if aws.ToString(e.Value.Entry.ClusterName) != rec.Name() {
+				continue
+			}
+			out.Entries = append(out.Entries, aws.ToString(e.Value.Entry.PrincipalArn))
+			if e.Value.PrincipalID == record.DeletedID {
+				out.Gone = append(out.Gone, aws.ToString(e.Value.Entry.PrincipalArn))
 			}
 		}
 	}

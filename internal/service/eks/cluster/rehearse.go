@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -232,8 +233,9 @@ func (r *Rehearsal) drain(ctx context.Context, client kubernetes.Interface) erro
 			return err
 		}
 		var held []string
-		reason := ""
+		reason, operated := "", ""
 		for _, p := range pods.Items {
+			operated = cmp.Or(operated, kube.Operated(&p))
 			if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 				continue
 			}
@@ -249,7 +251,10 @@ func (r *Rehearsal) drain(ctx context.Context, client kubernetes.Interface) erro
 				return err
 			}
 		}
-		if len(held) > 0 {
+		switch {
+		case len(held) > 0 && operated != "":
+			r.Unknown = append(r.Unknown, fmt.Sprintf("whether node groups can drain pod %s, which budget %s/%s protects, is unknown: the operator of %s does not run on the copy", shortList(held), b.Namespace, b.Name, operated))
+		case len(held) > 0:
 			r.found("pod-disruption-budget", SeverityError, b.Namespace+"/"+b.Name, "add replicas, relax the budget, or update node groups with --force",
 				"node groups cannot drain pod %s: %s", shortList(held), reason)
 		}

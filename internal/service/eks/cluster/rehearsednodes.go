@@ -102,6 +102,10 @@ func (r *Rehearsal) nodegroup(g *nodegroup.Rehearsed) {
 	if len(g.Lost) > 0 {
 		r.found("bare-pod", SeverityWarning, g.Name, "manage them with a Deployment", "no controller will recreate these pods after their node is replaced: %s", shortList(g.Lost))
 	}
+	if len(g.Unknown) > 0 && !step.Failed {
+		step.Text += "; the rest is unknown"
+	}
+	r.Unknown = append(r.Unknown, g.Unknown...)
 	r.Steps = append(r.Steps, step)
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
@@ -260,6 +261,14 @@ func turn(kind string) int {
 func adapt(kind string, o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() != nil {
 		return false
+	}
+	if by := kube.Operated(o); kind == "Pod" && by != "" {
+		notes := o.GetAnnotations()
+		if notes == nil {
+			notes = map[string]string{}
+		}
+		notes[kube.AnnotationController] = by
+		o.SetAnnotations(notes)
 	}
 	o.SetOwnerReferences(nil)
 	o.SetResourceVersion("")

@@ -99,7 +99,7 @@ func (l *loader) identify(principal string, made time.Time) record.Identity {
 	case ok && !now.created.After(made):
 		out.ID = now.id
 	case ok || l.iam.Known(principal):
-		out.ID = "deleted"
+		out.ID = record.DeletedID
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -38,6 +40,8 @@ type Rehearsed struct {
 	// Homeless are new pods that fit on no node, and Lost the evicted pods that no controller creates again.
 	Homeless []Unmoved
 	Lost     []string
+	// Unknown says of which pods it cannot be predicted whether they can be evicted and where they go.
+	Unknown []string
 }
 
 // An Unmoved is a pod that cannot be evicted or scheduled. Pod is empty if Reason names the pods.
@@ -93,6 +97,11 @@ func (s *Service) replaceOnCopy(ctx context.Context, out *Rehearsed, region stri
 	for i := range pods.Items {
 		before[string(pods.Items[i].UID)] = true
 	}
+	unsure, err := unpredictable(ctx, ses, pods.Items)
+	if err != nil {
+		return err
+	}
+	operated := map[string][]string{} // the pods of operators that have to move
 	old := list.Items
 	kubelet := "v" + aws.ToString(r.Version) + ".0"
 	if img, ok := images.ByID(region, r.ImageID); ok {
@@ -129,12 +138,17 @@ func (s *Service) replaceOnCopy(ctx context.Context, out *Rehearsed, region stri
 		for j := range pods.Items {
 			if p := &pods.Items[j]; p.Spec.NodeName == n.Name && evictable(p) {
 				moved++
-				if metav1.GetControllerOf(p) == nil {
+				if by := kube.Operated(p); by != "" {
+					operated[by] = append(operated[by], p.Namespace+"/"+p.Name)
+				} else if metav1.GetControllerOf(p) == nil {
 					out.Lost = append(out.Lost, p.Namespace+"/"+p.Name)
 				}
 			}
 		}
 		if out.Stuck, err = s.emptyOnCopy(ctx, ses, n); err != nil {
+			return err
+		}
+		if out.Stuck, err = out.setAside(ctx, ses, unsure); err != nil {
 			return err
 		}
 		if len(out.Stuck) > 0 { // EKS gives up, and the remaining nodes stay
@@ -157,8 +171,64 @@ func (s *Service) replaceOnCopy(ctx context.Context, out *Rehearsed, region stri
 			return err
 		}
 	}
+	for _, by := range slices.Sorted(maps.Keys(operated)) {
+		out.Unknown = append(out.Unknown, fmt.Sprintf("the operator of %s does not run on the copy, so it is unknown whether it creates pods again when the nodes of node group %s are drained, and whether a node takes them: %s", by, out.Name, strings.Join(operated[by], ", ")))
+	}
 	out.Homeless, err = s.homelessOnCopy(ctx, ses, before)
 	return err
+}
+
+// unpredictable returns why it cannot be predicted on a copy whether some pods can be evicted, by NAMESPACE/NAME: an operator looks after
+// them, or their budget counts such pods, too.
+func unpredictable(ctx context.Context, ses *plane.Session, pods []corev1.Pod) (map[string]string, error) {
+	out := map[string]string{}
+	for i := range pods {
+		if by := kube.Operated(&pods[i]); by != "" {
+			out[pods[i].Namespace+"/"+pods[i].Name] = "the operator of " + by + " does not run on the copy"
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	budgets, err := ses.Client.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range budgets.Items {
+		b := &budgets.Items[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil {
+			continue
+		}
+		counted := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) })
+		if !slices.ContainsFunc(counted, func(p corev1.Pod) bool { return kube.Operated(&p) != "" }) {
+			continue
+		}
+		for j := range counted {
+			if name := counted[j].Namespace + "/" + counted[j].Name; out[name] == "" {
+				out[name] = "budget " + b.Namespace + "/" + b.Name + " also counts pods of an operator, which does not run on the copy"
+			}
+		}
+	}
+	return out, nil
+}
+
+// setAside deletes the pods that are stuck but unpredictable, and notes why. It returns the others.
+func (r *Rehearsed) setAside(ctx context.Context, ses *plane.Session, unsure map[string]string) ([]Unmoved, error) {
+	var stuck []Unmoved
+	for _, u := range r.Stuck {
+		why := unsure[u.Pod]
+		if why == "" {
+			stuck = append(stuck, u)
+			continue
+		}
+		r.Unknown = append(r.Unknown, fmt.Sprintf("whether pod %s of node group %s can be evicted is unknown: %s", u.Pod, r.Name, why))
+		namespace, name, _ := strings.Cut(u.Pod, "/")
+		if err := ses.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return stuck, nil
 }
 
 // launchOnCopy adds a node like another, with a kubelet of a version.

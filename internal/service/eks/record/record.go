@@ -120,6 +120,9 @@ type Identity struct {
 	ID  string
 }
 
+// DeletedID stands for the ID of an identity that the source of a twin had deleted, and that AWS does not tell.
+const DeletedID = "deleted"
+
 // FargateProfiles are kept under CLUSTER/NAME.
 var FargateProfiles = store.NewCollection[FargateProfile]("eks", "fargateprofile")
 
