@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -54,13 +55,16 @@ const (
 	bottlerocketAMI = "resolve:ssm:/aws/service/bottlerocket/aws-k8s-1.33/x86_64/latest/image_id"
 )
 
-func (w *sessionWorld) run(t *testing.T, image, profile string) string {
+func (w *sessionWorld) run(t *testing.T, image, profile string, userData ...string) string {
 	t.Helper()
 	in := &awsec2.RunInstancesInput{
 		ImageId: &image, InstanceType: ec2types.InstanceTypeT3Micro, MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &w.subnets[0], SecurityGroupIds: []string{w.group},
 	}
 	if profile != "" {
 		in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Name: &profile}
+	}
+	if len(userData) > 0 {
+		in.UserData = aws.String(base64.StdEncoding.EncodeToString([]byte(userData[0])))
 	}
 	id := *testkit.Must(w.ec2.RunInstances(t.Context(), in))(t).Instances[0].InstanceId
 	w.until(t, id, func(e *api.SessionExplanation) bool { return e.Steps[2].State != api.StepPending })
@@ -447,10 +451,30 @@ func TestOlderAgents(t *testing.T) {
 		t.Errorf("%s, %s", *i.AgentVersion, i.PingStatus)
 	}
 	testkit.Must(w.root.SendCommand(t.Context(), &awsssm.SendCommandInput{InstanceIds: []string{id}, DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": {"yum remove -y amazon-ssm-agent"}}}))(t)
-	w.until(t, id, func(e *api.SessionExplanation) bool { return !e.Open })
-	w.failed(t, w.why(t, id, ""), "agent", "NoAgent")
+	w.until(t, id, func(e *api.SessionExplanation) bool { return stepOf(e, "agent").State == api.StepFailed })
+	relaunched := func(id string) {
+		t.Helper()
+		s := w.failed(t, w.why(t, id, ""), "agent", "NoAgent")
+		w.mend(t, s)
+		if !strings.Contains(s.Text(), "nor does SSH work") {
+			t.Errorf("the laptop does not reach the instance:\n%s", s.Text())
+		}
+		list := testkit.Must(w.ec2.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
+			{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}}, {Name: aws.String("iam-instance-profile.arn"), Values: []string{"*:instance-profile/node"}}}}))(t).Reservations
+		if len(list) != 1 {
+			t.Fatalf("%d instances, want the new one", len(list))
+		}
+		id = *list[0].Instances[0].InstanceId
+		w.until(t, id, isOpen)
+		testkit.Must(w.ec2.TerminateInstances(t.Context(), &awsec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
+	}
+	relaunched(id)
 
-	// The minimal images do not have it.
-	minimal := w.run(t, "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-x86_64", "node")
-	w.failed(t, w.why(t, minimal, ""), "agent", "NoAgent")
+	// The minimal images do not have it, so user data has to install it.
+	const minimal = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-x86_64"
+	relaunched(w.run(t, minimal, "node"))
+	relaunched(w.run(t, minimal, "node", "#!/bin/bash\necho booted\n"))
+	if s := w.failed(t, w.why(t, w.run(t, minimal, "node", "#cloud-config\nruncmd: [date]\n"), ""), "agent", "NoAgent"); s.Reason.Fixes[0].Proven {
+		t.Errorf("%s", s.Text())
+	}
 }

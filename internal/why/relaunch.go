@@ -127,15 +127,19 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 	if i.KeyName != nil {
 		run += " --key-name " + quoted(*i.KeyName)
 	}
-	run += " --user-data file://user-data"
+	var fetch string
+	if len(m.UserData) > 0 {
+		fetch = "aws ec2 describe-instance-attribute --instance-id " + e.Instance + " --attribute userData --query UserData.Value --output text" + at + " | base64 --decode > user-data"
+	}
+	if len(m.UserData) > 0 || edit != "" {
+		run += " --user-data file://user-data"
+	}
 	if len(own) > 0 {
 		if b, err := json.Marshal([]any{map[string]any{"ResourceType": "instance", "Tags": own}}); err == nil {
 			run += " --tag-specifications " + quoted(string(b))
 		}
 	}
-	commands := slices.Concat(before, nonEmpty(
-		"aws ec2 describe-instance-attribute --instance-id "+e.Instance+" --attribute userData --query UserData.Value --output text"+at+" | base64 --decode > user-data",
-		edit, run+at, terminate))
+	commands := slices.Concat(before, nonEmpty(fetch, edit, run+at, terminate))
 	if sketch != "" {
 		return []advice.Fix{{Sketch: sketch, Commands: commands, Replaces: true, Changes: changes}}
 	}

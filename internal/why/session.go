@@ -140,7 +140,7 @@ func (c *sessionChain) pending() {
 // is shown, and the fix of the first one includes the fixes of the others.
 func (c *sessionChain) explain(ctx context.Context, document string) {
 	c.permission(ctx, document)
-	if !c.instance() || !c.agent() {
+	if !c.instance() || !c.agent(ctx) {
 		c.pending()
 		return
 	}
@@ -229,37 +229,6 @@ func (c *sessionChain) instance() bool {
 		}
 	}
 	c.add(sessionInstance, api.StepPending, "it is booting", nil)
-	return false
-}
-
-// agent checks that the image has an agent or sshd.
-func (c *sessionChain) agent() bool {
-	m, ok := c.x.cfg.Machines.Machine(c.Instance)
-	what, has := "sshd", ok && m.Abilities().Has(machine.Terminal)
-	if c.By == bySSM {
-		what, c.version = "SSM Agent", c.x.cfg.Machines.AgentVersion(c.Instance)
-	}
-	family := string(c.in.Image.Family)
-	switch {
-	case !has:
-		// Nothing can be changed on the instance.
-		c.fail(sessionAgent, family, &api.Reason{
-			By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "Drydock runs no " + what + " for this image",
-			Note:  "there is no way onto it: drydock why node and aws ec2 get-console-output show what it does",
-			Fixes: oneSketch("launch an instance from an Amazon Linux or EKS image instead; this prints the ID of one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
-		})
-	case c.By == bySSM && c.version == "":
-		c.fail(sessionAgent, family, &api.Reason{
-			By: byInstance, Code: codeNoAgent, Component: agentUnit, Text: "the package amazon-ssm-agent is not installed: the minimal images do not contain it, or someone removed it",
-			Fixes: oneSketch("log in by SSH (drydock why session "+c.Instance+" --by ssh --region "+c.Region+"), and run this on the instance; or launch it again with this in its user data", "sudo yum install -y amazon-ssm-agent"),
-		})
-	case c.By == bySSM:
-		c.ok(sessionAgent, family+", amazon-ssm-agent "+c.version)
-		return true
-	default:
-		c.ok(sessionAgent, family)
-		return true
-	}
 	return false
 }
 

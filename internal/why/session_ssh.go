@@ -33,7 +33,7 @@ func (c *sessionChain) explainSSH(ctx context.Context, from, user string) {
 	} else {
 		c.ok(sessionPermission, "none is needed")
 	}
-	if !c.instance() || !c.agent() {
+	if !c.instance() || !c.agent(ctx) {
 		c.pending()
 		return
 	}
@@ -240,11 +240,7 @@ func (c *sessionChain) keys(ctx context.Context, user string) {
 		evidence += "; " + last
 	}
 	why := &api.Reason{By: byInstance, Code: codeNoKey, Component: file, Text: "the instance has no key for " + user}
-	changes := []advice.Change{{Kind: advice.SendKey, Resource: c.Instance, Value: user}}
-	commands := []string{
-		`test -f "${KEY:=$HOME/.ssh/id_ed25519}" || ssh-keygen -q -t ed25519 -N '' -f "$KEY"`,
-		"aws ec2-instance-connect send-ssh-public-key --instance-id " + c.Instance + " --instance-os-user " + user + ` --ssh-public-key "file://$KEY.pub" --region ` + c.Region,
-	}
+	commands, changes := c.sendKey(user)
 	var before *api.Reason // what a sent key needs
 	if before = c.metadataOff(); before == nil {
 		_, before = c.connectPackage(ctx)
@@ -261,6 +257,14 @@ func (c *sessionChain) keys(ctx context.Context, user string) {
 		why.Fixes[0] = f
 	}
 	c.fail(sessionKey, evidence, why)
+}
+
+// sendKey returns the commands that send the caller's own key, or a new one, by EC2 Instance Connect.
+func (c *sessionChain) sendKey(user string) ([]string, []advice.Change) {
+	return []string{
+		`test -f "${KEY:=$HOME/.ssh/id_ed25519}" || ssh-keygen -q -t ed25519 -N '' -f "$KEY"`,
+		"aws ec2-instance-connect send-ssh-public-key --instance-id " + c.Instance + " --instance-os-user " + user + ` --ssh-public-key "file://$KEY.pub" --region ` + c.Region,
+	}, []advice.Change{{Kind: advice.SendKey, Resource: c.Instance, Value: user}}
 }
 
 // metadataOff returns the reason why sshd cannot read keys from the metadata service, or nil if it can.

@@ -27,7 +27,8 @@ var agentVersions = []string{"3.1.338.0", "3.1.1927.0", "3.2.582.0", "3.2.1705.0
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/agent-install-al2.html
 var agentFile = regexp.MustCompile(`/(latest|[0-9.]+)/linux_[a-z0-9]+/amazon-ssm-agent\.rpm$`)
 
-func hasAgent(i images.Image) bool { return i.Variant != "minimal" }
+// HasAgent reports whether an image has the agent.
+func HasAgent(i images.Image) bool { return i.Variant != "minimal" }
 
 // AgentVersion returns the version of the Systems Manager agent on the machine, or the empty string if it has none.
 func (m *Machine) AgentVersion() string {

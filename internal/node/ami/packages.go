@@ -41,7 +41,7 @@ func (m *Machine) imagePackages() map[string]imagePackage {
 	out := map[string]imagePackage{}
 	for line := range strings.Lines(list) {
 		f := strings.SplitN(strings.TrimSpace(line), " ", 4)
-		if f[0] == agentPackage && !hasAgent(m.In.Image) {
+		if f[0] == agentPackage && !HasAgent(m.In.Image) {
 			continue
 		}
 		p := imagePackage{epoch: "(none)", arch: f[2], summary: f[3]}

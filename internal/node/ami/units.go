@@ -111,7 +111,7 @@ func masked(files *vfs.FS, unit string) bool {
 // atBoot returns the services that an image starts by itself.
 func atBoot(i images.Image) []string {
 	out := []string{"chronyd", "crond", "rsyslog", "sshd", "systemd-journald", "systemd-logind"}
-	if hasAgent(i) {
+	if HasAgent(i) {
 		out = append(out, agentPackage)
 	}
 	if forNodes(i) {

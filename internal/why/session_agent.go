@@ -1,0 +1,82 @@
+package why
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/ami"
+)
+
+// agent checks that the image has an agent or sshd.
+func (c *sessionChain) agent(ctx context.Context) bool {
+	m, ok := c.x.cfg.Machines.Machine(c.Instance)
+	what, has := "sshd", ok && m.Abilities().Has(machine.Terminal)
+	if c.By == bySSM {
+		what, c.version = "SSM Agent", c.x.cfg.Machines.AgentVersion(c.Instance)
+	}
+	family := string(c.in.Image.Family)
+	switch {
+	case !has:
+		// Nothing can be changed on the instance.
+		c.fail(sessionAgent, family, &api.Reason{
+			By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "Drydock runs no " + what + " for this image",
+			Note:  "there is no way onto it: drydock why node and aws ec2 get-console-output show what it does",
+			Fixes: oneSketch("launch an instance from an Amazon Linux or EKS image instead; this prints the ID of one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
+		})
+	case c.By == bySSM && c.version == "":
+		c.fail(sessionAgent, family, &api.Reason{
+			By: byInstance, Code: codeNoAgent, Component: agentUnit, Text: "the package amazon-ssm-agent is not installed: the minimal images do not contain it, or someone removed it",
+			Fixes: c.agentFixes(ctx),
+		})
+	case c.By == bySSM:
+		c.ok(sessionAgent, family+", amazon-ssm-agent "+c.version)
+		return true
+	default:
+		c.ok(sessionAgent, family)
+		return true
+	}
+	return false
+}
+
+// installAgent installs the Systems Manager agent, and starts it.
+const installAgent = "yum install -y amazon-ssm-agent"
+
+// agentFixes returns the fixes for an instance without the agent: to install it by SSH, or to launch the instance again.
+func (c *sessionChain) agentFixes(ctx context.Context) []advice.Fix {
+	mirror := func() error { return c.x.cfg.Machines.Connect(ctx, c.in, ami.Mirror(c.in), 443) }
+	ssh := sessionChain{x: c.x, who: c.who, SessionExplanation: api.SessionExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region, By: byEIC}}
+	ssh.explainSSH(ctx, "", sshUser)
+	login := "drydock ssh --region " + c.Region
+	if c.Account != awsapi.DefaultAccount {
+		login += " --account " + c.Account
+	}
+	send, changes := c.sendKey(sshUser)
+	fixes := advice.Try(func([]advice.Change) error {
+		if s := ssh.FirstFailed(); s != nil {
+			return fmt.Errorf("nor does SSH work (drydock why session %s --by eic --region %s): %s", c.Instance, c.Region, s.Evidence)
+		}
+		return mirror()
+	}, append(changes, advice.Change{Kind: advice.RunCommand, Resource: c.Instance, Value: "the agent of Systems Manager is installed"}),
+		append(send, login+" "+sshUser+"@"+c.Instance+` -i "$KEY" -o StrictHostKeyChecking=accept-new sudo `+installAgent)...)
+
+	sketch, edit, judge := "", "", (func() error)(nil)
+	if !ami.HasAgent(c.in.Image) {
+		judge = mirror
+		switch data := c.in.UserData; {
+		case len(data) == 0:
+			edit = `printf '#!/bin/sh\n%s\n' '` + installAgent + "' > user-data"
+		case bytes.HasPrefix(data, []byte("#!/bin/")): // a script of a shell
+			edit = "{ head -n 1 user-data; echo " + installAgent + "; tail -n +2 user-data; } > user-data.new; mv user-data.new user-data"
+		default:
+			sketch = "have the file user-data run " + installAgent + " before the instance is launched again"
+		}
+	}
+	e := &api.NodeExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region}
+	return advice.Rank(append(fixes, c.x.replaced(e, &c.in, sketch, nil, edit, judge)...))
+}
