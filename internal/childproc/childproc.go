@@ -10,6 +10,7 @@
 package childproc
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -34,8 +35,8 @@ const (
 // inherit it.
 const FirstFile = 5
 
-// maxFrame bounds configurations and messages.
-const maxFrame = 16 << 20
+// maxFrame bounds configurations and messages. The largest have all files of a simulated machine.
+const maxFrame = 128 << 20
 
 // Env is what a child gets from its parent.
 type Env struct {
@@ -136,7 +137,13 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if size > maxFrame {
 		return nil, fmt.Errorf("message of %d bytes is too long", size)
 	}
-	b := make([]byte, size)
-	_, err := io.ReadFull(r, b)
-	return b, err
+	// A child that claims a size has to send that much.
+	b := bytes.NewBuffer(make([]byte, 0, min(size, 1<<20)))
+	if n, err := io.CopyN(b, r, int64(size)); err != nil {
+		if n > 0 && errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return b.Bytes(), nil
 }

@@ -61,6 +61,9 @@ func (r *Runtime) boot(c *Computer) {
 	c.guest = r.cfg.Guest(c)
 	c.image, c.imageErr = c.guest.Image()
 	c.Unsupported = machine.Unsupported{ID: c.in.ID, Reason: "its image has no shell"}
+	if c.image != nil {
+		c.image.FS.Share(r.space, maxDisk)
+	}
 	r.computers[c.in.ID] = c
 	go c.live()
 }
@@ -144,6 +147,9 @@ func (c *Computer) halt(ctx context.Context) error {
 		defer close(ended)
 		<-c.done
 		c.runs.Wait()
+		if c.image != nil {
+			c.image.FS.Release()
+		}
 	}()
 	select {
 	case <-ended:

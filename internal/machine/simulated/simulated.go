@@ -96,7 +96,8 @@ type SSH struct {
 
 // Runtime is a machine.Runtime of simulated computers.
 type Runtime struct {
-	cfg Config
+	cfg   Config
+	space *vfs.Budget // for the disks of all computers
 
 	ctx    context.Context // ends with Shutdown
 	cancel context.CancelFunc
@@ -120,7 +121,7 @@ func New(cfg Config) *Runtime {
 		cfg.Patience = 1
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, computers: map[string]*Computer{}}
+	return &Runtime{cfg: cfg, space: vfs.NewBudget(maxDisks), ctx: ctx, cancel: cancel, computers: map[string]*Computer{}}
 }
 
 // Name is "simulated".

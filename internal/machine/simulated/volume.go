@@ -11,6 +11,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
+// The files of a machine are in memory. A machine has vfs.DefaultLimits for itself, and up to maxDisk bytes as long as all
+// machines together have at most maxDisks bytes beyond their own. The processes that run scripts hold several copies of a file
+// that is being written, so a larger disk would need larger ones.
+const (
+	maxDisk  = 80 << 20
+	maxDisks = 512 << 20
+)
+
 // A disk is the stored content of a machine's root volume.
 type disk struct {
 	// BootID is the EC2 boot that wrote it, and Reboots is how often the machine has rebooted since. After a restart

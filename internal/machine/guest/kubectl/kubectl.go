@@ -121,7 +121,7 @@ func (r *Runner) Run(ctx context.Context, c *shell.Call, m Machine) int {
 }
 
 func (r *Runner) run(ctx context.Context, c *shell.Call, m Machine) (int, error) {
-	job := Job{Args: c.Args[1:], Env: c.Environ(), Dir: c.Dir, Files: c.FS.Image()}
+	job := Job{Args: c.Args[1:], Env: c.Environ(), Dir: c.Dir, Files: c.FS.Image(), Limits: c.FS.Limits()}
 	u, _ := accounts.FindUser(c.FS, c.User) // root's IDs if the user does not exist, as for other programs
 	job.UID, job.GID = u.UID, u.GID
 	var err error
@@ -239,7 +239,7 @@ func runProgram(ctx context.Context, c *shell.Call, job Job, m Machine, req Requ
 		return Reply{Error: "on simulated machines, only aws and aws-iam-authenticator provide credentials, not " + req.Run[0]}
 	}
 	var stdout, stderr limited
-	p := sandbox.Program{Args: req.Run, Env: req.Env, Dir: c.Dir, User: c.User, Files: job.Files, Limits: c.FS.Limits()}
+	p := sandbox.Program{Args: req.Run, Env: req.Env, Dir: c.Dir, User: c.User, Files: job.Files, Limits: job.Limits}
 	status, found, _ := p.Run(ctx, m.Run, &stdout, &stderr)
 	if !found {
 		return Reply{Error: NotFound}

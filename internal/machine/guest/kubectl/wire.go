@@ -16,11 +16,12 @@ const Mode = "kubectl"
 
 // A Job is the child's configuration: one run of kubectl.
 type Job struct {
-	Args  []string // without the program's name
-	Env   []string
-	Dir   string
-	Stdin []byte
-	Files []vfs.Record
+	Args   []string // without the program's name
+	Env    []string
+	Dir    string
+	Stdin  []byte
+	Files  []vfs.Record
+	Limits vfs.Limits
 	// UID and GID are those of the user who runs kubectl.
 	UID, GID int
 }

@@ -18,9 +18,10 @@ import (
 )
 
 // Limits of a script within its process. Infinite recursion overflows the stack, as it does in bash.
+// The memory has room for several copies of the largest disk (package simulated).
 const (
 	maxStack  = 16 << 20
-	maxMemory = 512 << 20
+	maxMemory = 768 << 20
 )
 
 // Main is the child's main function: it runs one script after another until its parent closes the connection.
@@ -131,7 +132,9 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 		res, err := shell.Run(ctx, shell.Job{
 			FS: files, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env, Dir: job.Dir, User: job.User, Host: job.Host,
 			Stdin: stdin, Stdout: output{c, id, false}, Stderr: output{c, id, true},
-			Outside:     func(ctx context.Context, call *shell.Call) (int, bool) { return c.outside(ctx, id, files, call) },
+			Outside: func(ctx context.Context, call *shell.Call) (int, bool) {
+				return c.outside(ctx, id, job.Files, files, call)
+			},
 			MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
 			Terminal: job.Terminal, State: job.State,
 		})
@@ -180,8 +183,8 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	return c.tell(message{ID: id, End: end})
 }
 
-// outside asks the parent to run a program.
-func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *shell.Call) (int, bool) {
+// outside asks the parent to run a program. The parent knows the files that were there at first.
+func (c *child) outside(ctx context.Context, job int64, first []vfs.Record, files *vfs.FS, call *shell.Call) (int, bool) {
 	in := call.Stdin
 	_, terminal := in.(*typist)
 	if terminal {
@@ -202,7 +205,6 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	case <-ctx.Done():
 		return 1, true
 	}
-	image := files.Image()
 	pending := &pendingCall{changed: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.calls++
@@ -210,7 +212,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	c.pending[id] = pending
 	c.mu.Unlock()
 	if err := c.tell(message{ID: job, Call: &callMessage{
-		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Long: long, Terminal: terminal, Files: image,
+		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Long: long, Terminal: terminal, Changes: vfs.Diff(first, files.Image()),
 	}}); err != nil {
 		return 1, true
 	}

@@ -42,6 +42,7 @@ type Pool struct {
 	idle   []*childproc.Worker
 	closed bool
 	runs   sync.WaitGroup
+	large  sync.Mutex // held while a large disk is sent, which takes several times its memory
 }
 
 // maxIdle is how many idle children are kept.
@@ -196,11 +197,19 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, timeout+grace)
 	defer cancel()
 	defer context.AfterFunc(limited, c.w.Kill)() // also while a message is being sent
-	if err := c.send(message{Job: &jobMessage{
-		Files: job.FS.Image(), Limits: job.FS.Limits(), Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
+	first, limits := job.FS.Image(), job.FS.Limits()
+	sent := func() {}
+	if job.FS.Used() > vfs.DefaultLimits.Bytes {
+		c.pool.large.Lock()
+		sent = c.pool.large.Unlock
+	}
+	err := c.send(message{Job: &jobMessage{
+		Files: first, Limits: limits, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
 		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
 		Terminal: job.Terminal, State: job.State,
-	}}); ctx.Err() != nil {
+	}})
+	sent()
+	if ctx.Err() != nil {
 		return shell.Result{}, ctx.Err()
 	} else if err != nil {
 		return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
@@ -279,7 +288,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			running.Go(func() {
 				defer cancel()
 				defer programs.Delete(m.Call.ID)
-				a := answer(called, job, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
+				a := answer(called, job, first, limits, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
 				<-slots // before the child learns that it may send the next one
 				// A dead child needs no answer; Receive notices it.
 				_ = c.send(message{Answer: a})
@@ -305,14 +314,19 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}
 }
 
-// answer runs a program for the child. more sends output while the program still runs.
-func answer(ctx context.Context, job shell.Job, m *callMessage, more func(*answerMessage) error) *answerMessage {
+// answer runs a program for the child, whose job had the first files. more sends output while the program still runs.
+func answer(ctx context.Context, job shell.Job, first []vfs.Record, limits vfs.Limits, m *callMessage, more func(*answerMessage) error) *answerMessage {
 	a := &answerMessage{ID: m.ID}
 	if job.Outside == nil {
 		return a
 	}
 	var stdout, stderr bytes.Buffer
-	p := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Long: m.Long, Terminal: m.Terminal, Files: m.Files, Limits: job.FS.Limits()}
+	files := vfs.New(limits, nil)
+	if err := errors.Join(files.Restore(first), files.Apply(m.Changes)); err != nil {
+		a.Status, a.Found, a.Stderr = 1, true, []byte(err.Error()+"\n")
+		return a
+	}
+	p := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Long: m.Long, Terminal: m.Terminal, Files: files.Image(), Limits: limits}
 	a.Status, a.Found, a.Changes = p.Run(ctx, job.Outside, stream{limited{&stdout}, m.ID, more}, limit(&stderr))
 	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
 	return a

@@ -65,9 +65,9 @@ type callMessage struct {
 	Args, Env []string
 	Dir, User string
 	Stdin     []byte
-	Long      bool // the standard input continues beyond Stdin
-	Terminal  bool // the standard input is the terminal
-	Files     []vfs.Record
+	Long      bool         // the standard input continues beyond Stdin
+	Terminal  bool         // the standard input is the terminal
+	Changes   []vfs.Change // of the job's files
 }
 
 type answerMessage struct {

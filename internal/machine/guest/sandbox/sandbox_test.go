@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -137,11 +138,11 @@ func TestRunawaysAreKilled(t *testing.T) {
 }
 
 // Nothing of one script is visible to the next, which belongs to another machine. All scripts together take no more
-// memory than sixteen processes may have, however many processors there are.
+// memory than ten processes may have, however many processors there are.
 func TestFewScriptsAtOnce(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(64))
 	p := newPool(t, sandbox.Config{})
-	const most = 16
+	const most = 10
 	var mu sync.Mutex
 	running, tooMany := 0, 0
 	full := make(chan struct{})
@@ -265,6 +266,35 @@ func TestALateScriptKeepsItsFiles(t *testing.T) {
 		t.Error(err)
 	}
 	if b, err := f.ReadFile("/tmp/f"); err != nil || string(b) != "early\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// TestLargeFiles runs a script on a disk with a file of 64 MiB, which a program reads and the script copies and writes.
+func TestLargeFiles(t *testing.T) {
+	const size = 64 << 20
+	p, f := newPool(t, sandbox.Config{}), vfs.New(vfs.Limits{Bytes: 80 << 20, Files: 100}, nil)
+	data := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	if err := f.WriteFile("/data", data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "length" {
+			return 0, false
+		}
+		b, err := c.FS.ReadFile("/data")
+		fmt.Fprintln(c.Stdout, len(b), err, c.FS.WriteFile("/length", fmt.Append(nil, len(b)), 0o644))
+		return 0, true
+	}
+	out, res, err := run(t, p, f, "sha256sum /data; length; cp /data /copy; echo $?; rm -f /copy; length; mv /data /moved; printf X >> /moved; wc -c /moved", outside)
+	want := fmt.Sprintf("%x  /data\n%d <nil> <nil>\n", sha256.Sum256(data), size)
+	if err != nil || res.Status != 0 || !strings.HasPrefix(out, want) || !strings.Contains(out, "No space left on device") || !strings.HasSuffix(out, fmt.Sprintf("%d /moved\n", size+1)) {
+		t.Errorf("%q, %v, %v", out, res, err)
+	}
+	if b, err := f.ReadFile("/moved"); err != nil || len(b) != size+1 || !bytes.Equal(b[:size], data) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if b, err := f.ReadFile("/length"); err != nil || string(b) != fmt.Sprint(size) {
 		t.Errorf("%q, %v", b, err)
 	}
 }

@@ -43,7 +43,7 @@ func (o *file) WriteAt(p []byte, off int64) (int, error) {
 			return 0, fail("write", o.name, errno)
 		}
 	}
-	return copy(o.node.data[off:], p), nil
+	return copy(o.node.own()[off:], p), nil
 }
 
 func (null) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }

@@ -9,10 +9,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// A Record is one file of an Image.
+// A Record is one file of an Image. File systems share its Data, so nothing may change that.
 type Record struct {
 	Path     string
 	Mode     fs.FileMode
@@ -24,12 +25,13 @@ type Record struct {
 
 // Image returns everything in the file system, folders before their contents, to send it elsewhere or to store it.
 func (f *FS) Image() []Record {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var out []Record
 	var visit func(name string, n *inode)
 	visit = func(name string, n *inode) {
-		out = append(out, Record{name, n.mode, n.uid, n.gid, n.modTime, slices.Clone(n.data), n.target})
+		n.shared = true
+		out = append(out, Record{name, n.mode, n.uid, n.gid, n.modTime, n.data, n.target})
 		for _, base := range slices.Sorted(maps.Keys(n.children)) {
 			visit(path.Join(name, base), n.children[base])
 		}
@@ -38,9 +40,10 @@ func (f *FS) Image() []Record {
 	return out
 }
 
-// Restore replaces everything in the file system by an image.
+// Restore replaces everything in the file system by an image. The budget does not limit it, because the image was within it
+// once.
 func (f *FS) Restore(image []Record) error {
-	next := New(f.limits, f.now)
+	next := New(Limits{max(f.limits.Bytes, f.most), f.limits.Files}, f.now)
 	made := make([]*inode, 0, len(image))
 	for _, r := range image {
 		at, errno := next.walk(r.Path, false)
@@ -59,13 +62,13 @@ func (f *FS) Restore(image []Record) error {
 		case at.node != nil:
 			return fmt.Errorf("restoring a file system: %s is there twice", r.Path)
 		default:
-			if errno = next.add(at, n); errno == 0 {
-				errno = next.resize(n, int64(len(r.Data)))
+			if errno = next.add(at, n); errno == 0 && !next.space(int64(len(r.Data))) {
+				errno = syscall.ENOSPC
 			}
 			if errno != 0 {
 				return fail("restore", r.Path, errno)
 			}
-			copy(n.data, r.Data)
+			n.data, n.shared = r.Data, true
 		}
 		made = append(made, n)
 	}
@@ -75,6 +78,11 @@ func (f *FS) Restore(image []Record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.root, f.bytes, f.files = next.root, next.bytes, next.files
+	if f.budget != nil {
+		over := max(0, f.bytes-f.limits.Bytes)
+		f.budget.give(f.borrowed - over)
+		f.borrowed = over
+	}
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (o *file) Write(p []byte) (int, error) {
 			return 0, fail("write", o.name, errno)
 		}
 	}
-	n := copy(o.node.data[o.at:], p)
+	n := copy(o.node.own()[o.at:], p)
 	o.at += int64(n)
 	return n, nil
 }

@@ -43,11 +43,14 @@ type tree struct {
 	limits Limits
 	now    func() time.Time
 
-	mu    sync.RWMutex
-	root  *inode
-	bytes int64
-	full  bool
-	files int
+	mu       sync.RWMutex
+	root     *inode
+	bytes    int64
+	full     bool
+	files    int
+	budget   *Budget
+	most     int64 // the size that it may have with the budget
+	borrowed int64 // from the budget
 }
 
 type inode struct {
@@ -55,6 +58,7 @@ type inode struct {
 	uid, gid int
 	modTime  time.Time
 	data     []byte            // of a regular file
+	shared   bool              // images have data, too, so it must not change
 	target   string            // of a symbolic link
 	children map[string]*inode // of a folder
 }
@@ -82,10 +86,30 @@ func (f *FS) Limits() Limits {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := f.limits
+	if f.budget != nil {
+		out.Bytes = max(out.Bytes, min(f.most, max(out.Bytes, f.bytes)+f.budget.rest()))
+	}
 	if f.full {
 		out.Bytes = f.bytes
 	}
 	return out
+}
+
+// space accounts for a change of the size of all contents, and reports whether there is room for it.
+func (f *FS) space(grow int64) bool {
+	next := f.bytes + grow
+	borrow := max(0, next-f.limits.Bytes) - f.borrowed
+	if f.budget == nil {
+		borrow = 0
+	}
+	if grow > 0 && (next > max(f.limits.Bytes, f.most) || borrow > 0 && !f.budget.take(borrow)) {
+		return false
+	}
+	if borrow < 0 {
+		f.budget.give(-borrow)
+	}
+	f.bytes, f.borrowed = next, f.borrowed+borrow
+	return true
 }
 
 // Fill sets whether the result of Limits leaves no room, so that copies of the file system are full. Writing to the file
@@ -195,23 +219,31 @@ func (f *FS) add(at place, n *inode) syscall.Errno {
 // resize sets the size of n's content in bytes.
 func (f *FS) resize(n *inode, size int64) syscall.Errno {
 	grow := size - int64(len(n.data))
-	if f.bytes+grow > f.limits.Bytes {
+	if !f.space(grow) {
 		return syscall.ENOSPC
 	}
-	f.bytes += grow
 	if grow <= 0 {
 		n.data = append([]byte(nil), n.data[:size]...) // a slice of the old content would keep all its memory in use
 	} else {
-		n.data = append(n.data, make([]byte, grow)...)
+		n.data = append(n.own(), make([]byte, grow)...)
 	}
+	n.shared = false
 	n.modTime = f.now()
 	return 0
+}
+
+// own returns n's content, which only n has from now on, so that it can be changed.
+func (n *inode) own() []byte {
+	if n.shared {
+		n.data, n.shared = slices.Clone(n.data), false
+	}
+	return n.data
 }
 
 // forget frees the space of n and everything below it.
 func (f *FS) forget(n *inode) {
 	f.files--
-	f.bytes -= int64(len(n.data))
+	f.space(-int64(len(n.data)))
 	for _, c := range n.children {
 		f.forget(c)
 	}

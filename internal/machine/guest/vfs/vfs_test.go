@@ -100,6 +100,96 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestBudget checks that file systems share what they have beyond their own limits.
+func TestBudget(t *testing.T) {
+	budget := vfs.NewBudget(100)
+	shared := func() *vfs.FS {
+		f := vfs.New(vfs.Limits{Bytes: 10, Files: 5}, nil)
+		f.Share(budget, 90)
+		return f
+	}
+	f, g := shared(), shared()
+	write := func(f *vfs.FS, name string, size int, want error) {
+		t.Helper()
+		if err := f.WriteFile(name, make([]byte, size), 0o644); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v, want %v", size, err, want)
+		}
+	}
+	write(f, "/a", 91, syscall.ENOSPC)
+	write(f, "/a", 90, nil) // 80 of the budget
+	write(g, "/a", 31, syscall.ENOSPC)
+	write(g, "/a", 30, nil)
+	if n := g.Limits().Bytes; n != 30 {
+		t.Errorf("a limit of %d bytes", n)
+	}
+	if err := f.Truncate("/a", 50); err != nil {
+		t.Fatal(err)
+	}
+	if n := g.Limits().Bytes; n != 70 {
+		t.Errorf("a limit of %d bytes", n)
+	}
+	write(g, "/a", 70, nil)
+	if err := g.Remove("/a"); err != nil {
+		t.Fatal(err)
+	}
+	image := f.Image()
+	f.Release()
+	f.Release()
+	write(g, "/a", 90, nil)
+	h := shared()
+	if err := h.Restore(image); err != nil { // 40 more than the budget has
+		t.Fatal(err)
+	}
+	write(h, "/b", 1, syscall.ENOSPC)
+	g.Release()
+	write(h, "/b", 1, nil)
+	if n := h.Limits().Bytes; n != 90 {
+		t.Errorf("a limit of %d bytes", n)
+	}
+}
+
+// TestImagesDoNotChange writes in every way to files whose content an image has.
+func TestImagesDoNotChange(t *testing.T) {
+	f := vfs.New(vfs.DefaultLimits, nil)
+	if err := f.WriteFile("/f", []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	at := func(f *vfs.FS) error {
+		w, err := f.Open("/f", os.O_RDWR, 0)
+		if err == nil {
+			_, err = w.(io.WriterAt).WriteAt([]byte("AFTER"), 1)
+		}
+		return err
+	}
+	open := func(flags int) func(*vfs.FS) error {
+		return func(f *vfs.FS) error {
+			w, err := f.Open("/f", flags|os.O_WRONLY, 0)
+			if err == nil {
+				_, err = w.Write([]byte("AFTER"))
+			}
+			return err
+		}
+	}
+	for i, change := range []func(*vfs.FS) error{
+		at, open(0), open(os.O_APPEND), open(os.O_TRUNC),
+		func(f *vfs.FS) error { return f.Truncate("/f", 3) },
+		func(f *vfs.FS) error { return f.Truncate("/f", 9) },
+		func(f *vfs.FS) error { return f.WriteFile("/f", []byte("AFTER!"), 0o644) },
+	} {
+		image := f.Image()
+		g, h := vfs.New(vfs.DefaultLimits, nil), vfs.New(vfs.DefaultLimits, nil)
+		if err := errors.Join(g.Restore(image), h.Restore(image), change(g), open(os.O_APPEND)(g), open(os.O_APPEND)(h)); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := h.ReadFile("/f"); err != nil || string(b) != "beforeAFTER" {
+			t.Errorf("change %d: another file system has %q, %v", i, b, err)
+		}
+		if b, err := f.ReadFile("/f"); err != nil || string(b) != "before" || string(image[1].Data) != "before" {
+			t.Errorf("change %d: the first file system has %q, %v, and the image %q", i, b, err, image[1].Data)
+		}
+	}
+}
+
 func TestImage(t *testing.T) {
 	f := newFS(t)
 	if err := f.Chown("/etc/eks", 1000, 1000); err != nil {

@@ -57,10 +57,11 @@ func start(ctx context.Context, env childproc.Env) (*process, error) {
 	if err := childproc.LimitMemory(kubectl.MaxMemory); err != nil {
 		return nil, fmt.Errorf("limiting memory: %w", err)
 	}
-	p := &process{ctx: ctx, files: vfs.New(vfs.DefaultLimits, nil)}
+	p := &process{ctx: ctx}
 	if err := gob.NewDecoder(bytes.NewReader(env.Config)).Decode(&p.job); err != nil {
 		return nil, err
 	}
+	p.files = vfs.New(p.job.Limits, nil)
 	if err := p.files.Restore(p.job.Files); err != nil {
 		return nil, err
 	}
