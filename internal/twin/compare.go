@@ -37,7 +37,7 @@ func (d Difference) String() string {
 // passing are the operations whose answers change by themselves, and volatile the members that do, or that are the
 // twin's own.
 var (
-	passing  = []string{"GetCallerIdentity", "GetConsoleOutput", "DescribeScalingActivities", "DescribeInstanceInformation", "DescribeTargetHealth"}
+	passing  = []string{"GetCallerIdentity", "GetConsoleOutput", "DescribeScalingActivities", "DescribeInstanceInformation", "DescribeTargetHealth", "ListInsights", "DescribeInsight", "ListUpdates", "DescribeUpdate"}
 	volatile = []string{"ResultMetadata", "NextToken", "Marker", "RoleLastUsed", "CertificateAuthority", "Endpoint", "ModifiedAt", "Health", "AvailableIpAddressCount"}
 )
 

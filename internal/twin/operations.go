@@ -41,6 +41,8 @@ var operations = func() []Operation {
 		{"eks", "ListClusters DescribeCluster ListNodegroups DescribeNodegroup ListAddons DescribeAddon ListFargateProfiles DescribeFargateProfile", "clusters and what belongs to them"},
 		{"eks", "ListAccessEntries DescribeAccessEntry ListAssociatedAccessPolicies", "who may enter a cluster"},
 		{"eks", "ListPodIdentityAssociations DescribePodIdentityAssociation ListIdentityProviderConfigs DescribeIdentityProviderConfig", "identities of pods and users"},
+		{"eks", "ListInsights DescribeInsight", "use of deprecated APIs, which only AWS sees"},
+		{"eks", "ListUpdates DescribeUpdate ListCapabilities DescribeCapability", "updates that failed, and capabilities"},
 		{"kms", "ListKeys DescribeKey GetKeyPolicy ListAliases ListGrants", "who may use the keys of volumes and Secrets"},
 		{"ecr", "DescribeRepositories GetRepositoryPolicy", "who may pull images"},
 		{"route53", "ListHostedZones GetHostedZone ListResourceRecordSets ListHostedZonesByVPC", "names in private zones"},

@@ -233,6 +233,13 @@ func (x *Explainer) diagnoseInsights(ctx context.Context, d *api.Diagnosis) erro
 			}
 			evidence = append(evidence, said)
 		}
+		if s := out.Insight.CategorySpecificSummary; s != nil {
+			for _, api := range s.DeprecationDetails {
+				for _, c := range api.ClientStats {
+					evidence = append(evidence, fmt.Sprintf("%s: %s made %d requests in the last 30 days; use %s", aws.ToString(api.Usage), aws.ToString(c.UserAgent), c.NumberOfRequestsLast30Days, aws.ToString(api.ReplacedWith)))
+				}
+			}
+		}
 		find(d, harm, "insight", aws.ToString(i.Name), aws.ToString(i.InsightStatus.Reason)+" "+aws.ToString(out.Insight.Recommendation), evidence, nil)
 	}
 	return nil
@@ -302,6 +309,7 @@ func (x *Explainer) diagnosePods(ctx context.Context, d *api.Diagnosis) error {
 var checksOf = map[string]string{
 	"ListNodegroups": "node-group", "DescribeNodegroup": "node-group", "ListAddons": "add-on", "DescribeAddon": "add-on", "ListFargateProfiles": "fargate-profile", "DescribeFargateProfile": "fargate-profile",
 	"ListPodIdentityAssociations": "service-account", "DescribePodIdentityAssociation": "service-account", "ListAccessEntries": "access-entry", "DescribeAccessEntry": "access-entry", "ListAssociatedAccessPolicies": "access-entry",
+	"ListInsights": "insight", "DescribeInsight": "insight",
 	"": "objects", "nodes": "node", "pods": "pod", "serviceaccounts": "service-account", "configmaps": "aws-auth",
 }
 

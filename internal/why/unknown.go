@@ -33,6 +33,9 @@ func (x *Explainer) unknown(account string, relevant func(recording.Gap) bool) [
 	return out
 }
 
+// onlyShown are the operations of EKS that only show what has happened, or what AWS thinks of a cluster.
+var onlyShown = []string{"ListInsights", "DescribeInsight", "ListUpdates", "DescribeUpdate", "ListCapabilities", "DescribeCapability"}
+
 // An unknownError says that a question cannot be answered because the source of a twin did not tell something.
 type unknownError struct {
 	what    string
@@ -107,7 +110,7 @@ func (x *Explainer) UnknownOfUpgrade(account, cluster string) []string {
 			return false
 		}
 		if g.Service == "eks" {
-			return slices.Contains([]string{"ListNodegroups", "DescribeNodegroup", "ListAddons", "DescribeAddon"}, g.Operation)
+			return slices.Contains([]string{"ListNodegroups", "DescribeNodegroup", "ListAddons", "DescribeAddon", "ListInsights", "DescribeInsight"}, g.Operation)
 		}
 		kind, _, _ := strings.Cut(g.Resource, ".")
 		return kind == "" || slices.Contains(slices.Concat(controllers, placing, upgraded), kind)

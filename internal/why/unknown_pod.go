@@ -50,6 +50,9 @@ func eksDecidesPods(g recording.Gap, e *api.PodExplanation, failed *api.Step) bo
 	if failed != nil {
 		at = failed.Name
 	}
+	if slices.Contains(onlyShown, g.Operation) {
+		return false
+	}
 	switch g.Operation {
 	case "ListIdentityProviderConfigs", "DescribeIdentityProviderConfig": // of users
 		return false
@@ -181,7 +184,7 @@ func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation, sa *
 			}
 			return slices.ContainsFunc(roles, func(r string) bool { return !x.readAlone(r) })
 		case "eks":
-			return g.Cluster == "" || g.Cluster == e.Cluster && g.Operation != "DescribeNodegroup" && g.Operation != "ListNodegroups"
+			return g.Cluster == "" || g.Cluster == e.Cluster && g.Operation != "DescribeNodegroup" && g.Operation != "ListNodegroups" && !slices.Contains(onlyShown, g.Operation)
 		case recording.Kubernetes:
 			return g.Code != recording.Redacted && g.Cluster == e.Cluster && (g.Resource == "" || g.Resource == "serviceaccounts" && (g.Subject == "" || g.Subject == e.Namespace+"/"+e.ServiceAccount))
 		}

@@ -98,6 +98,18 @@ func (w *world) recordingOf(t *testing.T) *recording.Recording {
 		policies := &awseks.ListAssociatedAccessPoliciesInput{ClusterName: name, PrincipalArn: &e}
 		recordAnswer(t, r, "eks", "ListAssociatedAccessPolicies", policies, testkit.Must(w.client.ListAssociatedAccessPolicies(ctx, policies))(t))
 	}
+	insights := &awseks.ListInsightsInput{ClusterName: name}
+	listed := testkit.Must(w.client.ListInsights(ctx, insights))(t)
+	recordAnswer(t, r, "eks", "ListInsights", insights, listed)
+	for _, i := range listed.Insights {
+		in := &awseks.DescribeInsightInput{ClusterName: name, Id: i.Id}
+		recordAnswer(t, r, "eks", "DescribeInsight", in, testkit.Must(w.client.DescribeInsight(ctx, in))(t))
+	}
+	updates := &awseks.ListUpdatesInput{Name: name}
+	for _, id := range testkit.Must(w.client.ListUpdates(ctx, updates))(t).UpdateIds {
+		in := &awseks.DescribeUpdateInput{Name: name, UpdateId: &id}
+		recordAnswer(t, r, "eks", "DescribeUpdate", in, testkit.Must(w.client.DescribeUpdate(ctx, in))(t))
+	}
 	recordAnswer(t, r, "ec2", "DescribeNetworkInterfaces", &awsec2.DescribeNetworkInterfacesInput{}, testkit.Must(w.ec2.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{}))(t))
 	recordAnswer(t, r, "iam", "GetAccountAuthorizationDetails", &awsiam.GetAccountAuthorizationDetailsInput{}, &awsiam.GetAccountAuthorizationDetailsOutput{RoleDetailList: []iamtypes.RoleDetail{
 		{Arn: aws.String(w.arn("role/node")), RoleId: aws.String("AROANODE"), CreateDate: aws.Time(time.Now().Add(-time.Hour))},
@@ -114,6 +126,17 @@ func TestCopiedCluster(t *testing.T) {
 	source.cluster("dev", ekstypes.AuthenticationModeApi)
 	source.nodegroup("dev", "ng", 1)
 	testkit.Must(source.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: aws.String(source.arn("role/path/dev"))}))
+	const deprecated = "/apis/storage.k8s.io/v1beta1/volumeattributesclasses"
+	source.planes.mu.Lock()
+	source.planes.uses = []eks.APIUse{{API: deprecated, UserAgent: "csi", Requests: 3}}
+	source.planes.mu.Unlock()
+	tagged := testkit.Must(source.client.UpdateClusterConfig(t.Context(), &awseks.UpdateClusterConfigInput{Name: aws.String("dev"), DeletionProtection: aws.Bool(true)}))(t).Update.Id
+	source.eventually(func() error {
+		if u := testkit.Must(source.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), UpdateId: tagged}))(t).Update; u.Status != ekstypes.UpdateStatusSuccessful {
+			return fmt.Errorf("the update is %s", u.Status)
+		}
+		return nil
+	})
 	rec := source.recordingOf(t)
 
 	twins := &fakeTwins{lists: []recording.KubernetesList{
@@ -190,6 +213,30 @@ func TestCopiedCluster(t *testing.T) {
 	if text := fmt.Sprint(objects.byID["ValidatingWebhookConfiguration /policy"]); !strings.Contains(text, "expression:false") {
 		t.Error(text)
 	}
+	// Use of deprecated APIs is the source's, and what is done with the twin does not forget it. Without its insights, use is unknown.
+	use := func() *ekstypes.Insight {
+		t.Helper()
+		for _, i := range testkit.Must(w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev")}))(t).Insights {
+			if *i.KubernetesVersion == "1.37" {
+				return testkit.Must(w.client.DescribeInsight(t.Context(), &awseks.DescribeInsightInput{ClusterName: aws.String("dev"), Id: i.Id}))(t).Insight
+			}
+		}
+		t.Fatal("there is no insight about 1.37")
+		return nil
+	}
+	if i := use(); i.InsightStatus.Status == ekstypes.InsightStatusValuePassing || *i.CategorySpecificSummary.DeprecationDetails[0].ClientStats[0].UserAgent != "csi" {
+		t.Errorf("the twin's insight about use of deprecated APIs: %s", asJSON(i))
+	}
+	key := store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}
+	if err := record.ClusterInsights.UpdateOne(t.Context(), w.server.Store, key.Below("insights"), func(r *record.Insights) error { r.Source = nil; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if i := use(); i.InsightStatus.Status != ekstypes.InsightStatusValueUnknown {
+		t.Errorf("without the source's insights: %s", asJSON(i))
+	}
+	if u := testkit.Must(w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), UpdateId: tagged}))(t).Update; u.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("the twin's update: %s", asJSON(u))
+	}
 	plane, _ := w.planes.only()
 	if known, err := w.svc.KnownPrincipals(t.Context(), plane.ID); err != nil || !slices.Contains(known.Gone, w.arn("role/path/dev")) || slices.Contains(known.Gone, w.arn("role/node")) {
 		t.Errorf("known principals %+v, %v", known, err)
@@ -240,6 +287,18 @@ func TestHostileClusters(t *testing.T) {
 		}
 	}
 	r := w.recordingOf(t)
+	for i := range r.Answers {
+		if r.Answers[i].Operation == "ListInsights" {
+			r.Answers[i].Pages[0] = json.RawMessage(strings.ReplaceAll(string(r.Answers[i].Pages[0]), `"Reason":"`, `"Reason":"`+strings.Repeat("x", 1<<20)))
+		}
+		if r.Answers[i].Operation == "DescribeInsight" {
+			r.Answers[i].Pages[0] = json.RawMessage(`{"Insight":{"Id":"other"}}`)
+		}
+	}
+	if _, gaps, err := load.Records(r); err != nil || len(gaps) != 1 || !strings.Contains(gaps[0].String(), "the insights of cluster dev are more than 512 KiB") {
+		t.Errorf("%v, %v", gaps, err)
+	}
+	r = w.recordingOf(t)
 	r.Answers[0].Pages[0] = json.RawMessage(regexp.MustCompile(`"Version":"1\.[0-9]+"`).ReplaceAllString(string(r.Answers[0].Pages[0]), `"Version":"1.21"`))
 	if _, gaps, err := load.Records(r); err != nil || len(gaps) != 1 || gaps[0].String() != "cluster dev has Kubernetes 1.21, which Drydock does not have" {
 		t.Errorf("%v, %v", gaps, err)

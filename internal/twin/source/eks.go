@@ -47,11 +47,17 @@ func (r *reader) readCluster(ctx context.Context, name string) error {
 	g.SetLimit(8)
 	parts(g, ctx, r, name, ofEKS("ListNodegroups", c.ListNodegroups), &awseks.ListNodegroupsInput{ClusterName: &name}, func(out *awseks.ListNodegroupsOutput) []string { return out.Nodegroups },
 		func(ctx context.Context, part string) error {
-			return describe(ctx, r, ofEKS("DescribeNodegroup", c.DescribeNodegroup), &awseks.DescribeNodegroupInput{ClusterName: &name, NodegroupName: &part}, name+"/"+part)
+			if err := describe(ctx, r, ofEKS("DescribeNodegroup", c.DescribeNodegroup), &awseks.DescribeNodegroupInput{ClusterName: &name, NodegroupName: &part}, name+"/"+part); err != nil {
+				return err
+			}
+			return r.readUpdates(ctx, awseks.ListUpdatesInput{Name: &name, NodegroupName: &part})
 		})
 	parts(g, ctx, r, name, ofEKS("ListAddons", c.ListAddons), &awseks.ListAddonsInput{ClusterName: &name}, func(out *awseks.ListAddonsOutput) []string { return out.Addons },
 		func(ctx context.Context, part string) error {
-			return describe(ctx, r, ofEKS("DescribeAddon", c.DescribeAddon), &awseks.DescribeAddonInput{ClusterName: &name, AddonName: &part}, name+"/"+part)
+			if err := describe(ctx, r, ofEKS("DescribeAddon", c.DescribeAddon), &awseks.DescribeAddonInput{ClusterName: &name, AddonName: &part}, name+"/"+part); err != nil {
+				return err
+			}
+			return r.readUpdates(ctx, awseks.ListUpdatesInput{Name: &name, AddonName: &part})
 		})
 	parts(g, ctx, r, name, ofEKS("ListFargateProfiles", c.ListFargateProfiles), &awseks.ListFargateProfilesInput{ClusterName: &name}, func(out *awseks.ListFargateProfilesOutput) []string { return out.FargateProfileNames },
 		func(ctx context.Context, part string) error {
@@ -67,6 +73,20 @@ func (r *reader) readCluster(ctx context.Context, name string) error {
 	}, func(ctx context.Context, part string) error {
 		return describe(ctx, r, ofEKS("DescribeIdentityProviderConfig", c.DescribeIdentityProviderConfig), &awseks.DescribeIdentityProviderConfigInput{ClusterName: &name, IdentityProviderConfig: &ekstypes.IdentityProviderConfig{Type: aws.String("oidc"), Name: &part}}, name+"/"+part)
 	})
+	parts(g, ctx, r, name, ofEKS("ListCapabilities", c.ListCapabilities), &awseks.ListCapabilitiesInput{ClusterName: &name}, func(out *awseks.ListCapabilitiesOutput) []string {
+		return mapped(out.Capabilities, func(c ekstypes.CapabilitySummary) string { return aws.ToString(c.CapabilityName) })
+	}, func(ctx context.Context, part string) error {
+		if err := describe(ctx, r, ofEKS("DescribeCapability", c.DescribeCapability), &awseks.DescribeCapabilityInput{ClusterName: &name, CapabilityName: &part}, name+"/"+part); err != nil {
+			return err
+		}
+		return r.readUpdates(ctx, awseks.ListUpdatesInput{Name: &name, CapabilityName: &part})
+	})
+	parts(g, ctx, r, name, ofEKS("ListInsights", c.ListInsights), &awseks.ListInsightsInput{ClusterName: &name}, func(out *awseks.ListInsightsOutput) []string {
+		return mapped(out.Insights, func(i ekstypes.InsightSummary) string { return aws.ToString(i.Id) })
+	}, func(ctx context.Context, part string) error {
+		return describe(ctx, r, ofEKS("DescribeInsight", c.DescribeInsight), &awseks.DescribeInsightInput{ClusterName: &name, Id: &part}, name+"/"+part)
+	})
+	g.Go(func() error { return r.readUpdates(ctx, awseks.ListUpdatesInput{Name: &name}) })
 	if len(about) > 0 && about[0].Cluster != nil {
 		if a := about[0].Cluster.AccessConfig; a == nil || a.AuthenticationMode != ekstypes.AuthenticationModeConfigMap {
 			r.readEntries(g, ctx, name)
@@ -76,6 +96,37 @@ func (r *reader) readCluster(ctx context.Context, name string) error {
 		}
 	}
 	return g.Wait()
+}
+
+// mostUpdates is how many updates of a cluster, or of a part of it, are read.
+const mostUpdates = 20
+
+// readUpdates reads the updates of a cluster, or of a part of it.
+func (r *reader) readUpdates(ctx context.Context, in awseks.ListUpdatesInput) error {
+	subject := *in.Name
+	for _, part := range []*string{in.NodegroupName, in.AddonName, in.CapabilityName} {
+		if part != nil {
+			subject += "/" + *part
+		}
+	}
+	in.MaxResults = aws.Int32(mostUpdates)
+	list := ofEKS("ListUpdates", r.eks.ListUpdates)
+	list.onePage = true
+	pages, err := ask(ctx, r, list, &in, subject)
+	if err != nil {
+		return err
+	}
+	for _, p := range pages {
+		for _, id := range p.UpdateIds[:min(len(p.UpdateIds), mostUpdates)] {
+			err := describe(ctx, r, ofEKS("DescribeUpdate", r.eks.DescribeUpdate), &awseks.DescribeUpdateInput{
+				Name: in.Name, NodegroupName: in.NodegroupName, AddonName: in.AddonName, CapabilityName: in.CapabilityName, UpdateId: &id,
+			}, subject)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // readEntries reads the access entries of a cluster. EKS refuses the questions for a cluster without them.

@@ -247,6 +247,10 @@ func locate(g *recording.Gap, in any) {
 		g.Cluster, g.Resource = in.Cluster, in.GroupResource()
 	case *awseks.DescribeClusterInput:
 		g.Cluster = aws.ToString(in.Name)
+	case *awseks.ListUpdatesInput:
+		g.Cluster = aws.ToString(in.Name)
+	case *awseks.DescribeUpdateInput:
+		g.Cluster = aws.ToString(in.Name)
 	default:
 		if f := reflect.ValueOf(in).Elem().FieldByName("ClusterName"); f.IsValid() {
 			name, _ := f.Interface().(*string)

@@ -34,6 +34,9 @@ var removals = []removal{
 	{"1.39", []removedAPI{{"resource.k8s.io", "v1beta2", "v1", "1.34", draResources}}},
 }
 
+// deprecationsName is how the names of these insights begin.
+const deprecationsName = "Deprecated APIs removed in Kubernetes v"
+
 // deprecations returns the insights about deprecated APIs, one for each Kubernetes version that removes APIs. The
 // names, descriptions and reasons are those of EKS.
 // https://docs.aws.amazon.com/eks/latest/userguide/view-cluster-insights.html
@@ -45,6 +48,9 @@ func (e *evidence) deprecations() []ekstypes.Insight {
 			continue
 		}
 		f := passing("No deprecated API usage detected within the last 30 days.")
+		if e.cluster.Source != nil && e.source == nil {
+			f = finding{status: ekstypes.InsightStatusValueUnknown, reason: "use of deprecated APIs is unknown: the insights of the source were not read"}
+		}
 		for _, d := range e.details(r) {
 			f.summary.DeprecationDetails = append(f.summary.DeprecationDetails, d)
 			switch {
@@ -57,7 +63,7 @@ func (e *evidence) deprecations() []ekstypes.Insight {
 			}
 			f.reason = fmt.Sprintf("Deprecated API usage detected within last 30 days and your cluster is on Kubernetes v%s", *e.cluster.Cluster.Version)
 		}
-		i := e.insight(ekstypes.CategoryUpgradeReadiness, r.version, "Deprecated APIs removed in Kubernetes v"+r.version,
+		i := e.insight(ekstypes.CategoryUpgradeReadiness, r.version, deprecationsName+r.version,
 			fmt.Sprintf("Checks for usage of deprecated APIs that are scheduled for removal in Kubernetes v%s. Upgrading your cluster before migrating to the updated APIs supported by v%[1]s could cause application impact.", r.version),
 			fmt.Sprintf("Update manifests and API clients to use newer Kubernetes APIs if applicable before upgrading to Kubernetes v%s.", r.version), f)
 		i.AdditionalInfo = map[string]string{

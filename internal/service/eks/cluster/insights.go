@@ -45,6 +45,8 @@ type evidence struct {
 	// pools are the node pools of EKS Auto Mode, and budgets the pod disruption budgets, if the cluster can be rolled back.
 	pools   []unstructured.Unstructured
 	budgets []policyv1.PodDisruptionBudget
+	// source are the insights of the cluster that this one is a copy of, if they were read.
+	source *record.SourceInsights
 	// unknown says why the control plane did not answer, or is empty.
 	unknown string
 }
@@ -66,6 +68,13 @@ func (s *Service) gather(ctx context.Context, key store.Key, rec record.Cluster)
 	}
 	if ev.uses, err = s.ControlPlanes.DeprecatedUse(rec.Plane.ID); err != nil {
 		return nil, err
+	}
+	if rec.Source != nil {
+		stored, err := record.ClusterInsights.Get(s.Store, key.Below("insights"))
+		if store.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		ev.source = stored.Source
 	}
 	if err := s.askPlane(ctx, key, ev); err != nil {
 		ev.unknown = err.Error()
@@ -173,7 +182,31 @@ func (e *evidence) insights() []ekstypes.Insight {
 	if last := e.rollback(); last != nil {
 		out = append(out, e.readiness(ekstypes.CategoryRollbackReadiness, last.From)...)
 	}
-	return append(out, e.deprecations()...)
+	return e.withSource(append(out, e.deprecations()...))
+}
+
+// withSource adds the insights of a copy's source that do not depend on the state of the copy: use of deprecated APIs, which only AWS
+// has seen, and what Drydock does not check. Versions that the copy has reached by now are left out.
+func (e *evidence) withSource(all []ekstypes.Insight) []ekstypes.Insight {
+	if e.source == nil {
+		return all
+	}
+	for _, theirs := range e.source.Insights {
+		version := aws.ToString(theirs.KubernetesVersion)
+		if version != "" && eksversions.Number(version) <= eksversions.Number(*e.cluster.Cluster.Version) {
+			continue
+		}
+		at := slices.IndexFunc(all, func(i ekstypes.Insight) bool {
+			return i.Category == theirs.Category && *i.KubernetesVersion == version && *i.Name == *theirs.Name
+		})
+		switch {
+		case at < 0:
+			all = append(all, theirs)
+		case strings.HasPrefix(*theirs.Name, deprecationsName) && all[at].InsightStatus.Status == ekstypes.InsightStatusValuePassing: // otherwise somebody has used it here
+			all[at] = theirs
+		}
+	}
+	return all
 }
 
 const docs = "https://docs.aws.amazon.com/eks/latest/userguide/"

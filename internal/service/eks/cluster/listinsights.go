@@ -30,12 +30,12 @@ func (s *Service) ListInsights(ctx context.Context, in *awseks.ListInsightsInput
 	if f := in.Filter; f != nil {
 		all = slices.DeleteFunc(all, func(i ekstypes.Insight) bool {
 			return len(f.Categories) > 0 && !slices.Contains(f.Categories, i.Category) ||
-				len(f.KubernetesVersions) > 0 && !slices.Contains(f.KubernetesVersions, *i.KubernetesVersion) ||
+				len(f.KubernetesVersions) > 0 && !slices.Contains(f.KubernetesVersions, aws.ToString(i.KubernetesVersion)) ||
 				len(f.Statuses) > 0 && !slices.Contains(f.Statuses, i.InsightStatus.Status)
 		})
 	}
 	order := func(i ekstypes.Insight) string {
-		return strings.Join([]string{string(i.Category), *i.KubernetesVersion, *i.Name}, "/")
+		return strings.Join([]string{string(i.Category), aws.ToString(i.KubernetesVersion), *i.Name, *i.Id}, "/")
 	}
 	slices.SortFunc(all, func(a, b ekstypes.Insight) int { return strings.Compare(order(a), order(b)) })
 	page, next, err := base.Page(all, order, in.MaxResults, in.NextToken)
@@ -116,7 +116,9 @@ func (s *Service) insightsOf(ctx context.Context, name *string) ([]ekstypes.Insi
 		if !ok || was.Status != all[i].InsightStatus.Status {
 			was.Since, changed = ev.now, true
 		}
-		all[i].LastTransitionTime = &was.Since
+		if all[i].LastTransitionTime == nil { // the source's have their own
+			all[i].LastTransitionTime = &was.Since
+		}
 	}
 	if !changed {
 		return all, nil

@@ -133,6 +133,11 @@ func (r *Rehearsal) readInsights(ev *evidence) {
 		case ekstypes.InsightStatusValueError:
 			severity = SeverityError
 		case ekstypes.InsightStatusValueWarning:
+		case ekstypes.InsightStatusValueUnknown:
+			if i.Category == ekstypes.CategoryUpgradeReadiness && !slices.Contains(r.Unknown, *i.InsightStatus.Reason) {
+				r.Unknown = append(r.Unknown, *i.InsightStatus.Reason)
+			}
+			continue
 		default:
 			continue
 		}

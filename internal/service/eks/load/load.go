@@ -52,7 +52,7 @@ type identity struct {
 // Records returns the writes for a recording, and what EKS's records cannot hold.
 func Records(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	l := &loader{r: r, clusters: map[string]bool{}, identities: map[string]identity{}}
-	for _, part := range []func() error{l.readIdentities, l.loadClusters, l.loadNodegroups, l.loadAddons, l.loadProfiles, l.loadEntries, l.loadAssociations, l.loadProviders} {
+	for _, part := range []func() error{l.readIdentities, l.loadClusters, l.loadNodegroups, l.loadAddons, l.loadProfiles, l.loadEntries, l.loadAssociations, l.loadProviders, l.loadInsights, l.loadUpdates, l.loadCapabilities} {
 		if err := part(); err != nil {
 			return nil, nil, err
 		}
@@ -107,6 +107,7 @@ func (l *loader) identify(principal string, made time.Time) record.Identity {
 var (
 	namePattern = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9\-_]{0,99}$`)
 	partName    = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9\-_]{0,255}$`)
+	updateID    = regexp.MustCompile(`^[0-9A-Fa-f-]{1,64}$`)
 	issuerID    = regexp.MustCompile(`^[0-9A-F]{32}$`)
 )
 

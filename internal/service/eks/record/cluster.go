@@ -246,7 +246,7 @@ type LoggingChange struct {
 }
 
 // ClusterInsights are kept under CLUSTER/insights.
-var ClusterInsights = store.NewCollection[Insights]("eks", "insights")
+var ClusterInsights = store.NewCollection[Insights]("eks", "insights", store.Same) // version 2 has Source
 
 // Insights is what is stored about the insights of a cluster. The rest is computed.
 type Insights struct {
@@ -254,6 +254,13 @@ type Insights struct {
 	Started, Ended time.Time
 	// Statuses are the last known ones, by the insight's ID.
 	Statuses map[string]InsightStatus
+	// Source are the insights of the cluster that this one is a copy of, or nil if it is none or they were not read.
+	Source *SourceInsights `json:",omitempty"`
+}
+
+// SourceInsights are the insights of an AWS account's cluster. All members that EKS may leave out are set but KubernetesVersion.
+type SourceInsights struct {
+	Insights []ekstypes.Insight
 }
 
 // An InsightStatus is the status of an insight and the time of its last change.
