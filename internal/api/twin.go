@@ -22,6 +22,16 @@ type Twin struct {
 	Gaps    []string  `json:"gaps,omitempty"` // what the source did not tell
 	// LeftOut is what was not read or kept because the user chose that.
 	LeftOut []string `json:"leftOut,omitempty"`
+	// Differences are those between the Kubernetes objects of an earlier twin and its source, if they were asked for.
+	Differences []Difference `json:"objectDifferences,omitempty"`
+}
+
+// A Difference is something that a twin and its source do not have alike. The members are those of twin.Difference.
+type Difference struct {
+	Action string `json:"action"`
+	Path   string `json:"path"`
+	Twin   string `json:"twin,omitempty"`
+	Source string `json:"source,omitempty"`
 }
 
 // Text renders it for people.
@@ -44,10 +54,10 @@ func (t *Twin) Text() string {
 const importPatience = 10 * time.Minute
 
 // ImportTwin loads a recording, in the form that twin.Recording.Send writes. An account that is in use and no twin is
-// only overwritten if replace is set.
-func (c *Client) ImportTwin(ctx context.Context, recording io.Reader, replace bool) (Twin, error) {
+// only overwritten if replace is set. If compare is set, the Kubernetes objects of the twin that is replaced are compared first.
+func (c *Client) ImportTwin(ctx context.Context, recording io.Reader, replace, compare bool) (Twin, error) {
 	var out Twin
-	err := c.callFor(ctx, importPatience, http.MethodPost, "twin", url.Values{"replace": {strconv.FormatBool(replace)}}, recording, &out)
+	err := c.callFor(ctx, importPatience, http.MethodPost, "twin", url.Values{"replace": {strconv.FormatBool(replace)}, "compare": {strconv.FormatBool(compare)}}, recording, &out)
 	return out, err
 }
 

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -70,6 +72,13 @@ func (d *daemon) postTwin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	var differences []api.Difference
+	if r.URL.Query().Get("compare") == "true" {
+		if differences, err = d.compareObjects(r.Context(), rec); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
 	t, err := d.twins().Load(r.Context(), rec, r.URL.Query().Get("replace") == "true")
 	switch {
 	case errors.Is(err, account.ErrNotATwin):
@@ -77,8 +86,56 @@ func (d *daemon) postTwin(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
-		httpapi.Answer(w, d.showTwin(t))
+		out := d.showTwin(t)
+		out.Differences = differences
+		httpapi.Answer(w, out)
 	}
+}
+
+// mostDifferences is how many differences of Kubernetes objects are shown.
+const mostDifferences = 500
+
+// compareObjects returns how the Kubernetes objects of a twin differ from those in a recording. Clusters that are not in the twin, or are
+// still being copied, are left out.
+func (d *daemon) compareObjects(ctx context.Context, rec *recording.Recording) ([]api.Difference, error) {
+	var out []api.Difference
+	for i := range rec.Answers {
+		a := &rec.Answers[i]
+		if a.Service != recording.Kubernetes || len(a.Pages) == 0 {
+			continue
+		}
+		q, err := a.KubernetesList()
+		if err != nil {
+			return nil, err
+		}
+		var theirs eks.TwinObjects
+		for _, page := range a.Pages {
+			var l account.List
+			if err := json.Unmarshal(page, &l); err != nil {
+				return nil, fmt.Errorf("%s of cluster %s in the recording: %w", q.GroupResource(), q.Cluster, err)
+			}
+			theirs.Kind, theirs.Items = l.Kind, append(theirs.Items, l.Items...)
+		}
+		ours, there, err := d.eks.Comparable(ctx, rec.Source.Account, rec.Source.Region, q, &theirs)
+		if err != nil { // the twin is put back all the same
+			out = append(out, api.Difference{Action: "kubernetes:" + q.GroupResource(), Path: q.Cluster, Twin: "unknown: " + err.Error()})
+			continue
+		}
+		kind := strings.TrimSuffix(theirs.Kind, "List")
+		for _, o := range ours {
+			twin.StripObject(kind, o, rec.Source.Secrets)
+			if rec.Source.Redacted {
+				twin.RedactObject(kind, o)
+			}
+		}
+		for _, found := range twin.CompareObjects(q, ours, there) {
+			if len(out) == mostDifferences {
+				return append(out, api.Difference{Action: "kubernetes:List", Path: "more", Twin: fmt.Sprintf("more than %d differences", mostDifferences)}), nil
+			}
+			out = append(out, api.Difference(found))
+		}
+	}
+	return out, nil
 }
 
 // getTwins lists the twins.

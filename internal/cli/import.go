@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -88,6 +89,10 @@ continued by the same command.`,
 			if out.Twin, err = f.load(cmd.Context(), o, r); err != nil {
 				return err
 			}
+			for _, d := range out.Twin.Differences {
+				out.Differences = append(out.Differences, twin.Difference(d))
+			}
+			out.Twin.Differences = nil
 			return f.print(o, &out)
 		},
 	}
@@ -156,8 +161,11 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 	case keep == "" && len(f.clusters) > 0:
 		keep = recording.UsedIAM
 	}
+	var mu sync.Mutex // several questions are asked at once
 	var last time.Time
 	return source.Read(ctx, cfg, source.Options{Dir: f.record, Clusters: f.clusters, IAM: keep, NoKubernetes: f.noKubernetes, Kubeconfig: f.kubeconfig, Unredacted: f.unredacted, Secrets: f.secrets, Progress: func(answers int, action string) {
+		mu.Lock()
+		defer mu.Unlock()
 		if now := time.Now(); now.Sub(last) > 2*time.Second {
 			last = now
 			o.progress("%d answers, now %s", answers, action)
@@ -243,7 +251,7 @@ func (f *importFlags) load(ctx context.Context, o *globalOptions, r *recording.R
 	}
 	body, w := io.Pipe()
 	go func() { _ = w.CloseWithError(twin.Send(r, w)) }() // ends with the request, which closes body
-	t, err := daemon.ImportTwin(ctx, body, f.replace)
+	t, err := daemon.ImportTwin(ctx, body, f.replace, f.refresh)
 	_ = body.Close()
 	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Status == http.StatusConflict {
 		return t, withHint(err, "drydock import --replace, or drydock reset --account "+r.Source.Account)

@@ -41,8 +41,7 @@ var (
 	volatile = []string{"ResultMetadata", "NextToken", "Marker", "RoleLastUsed", "CertificateAuthority", "Endpoint", "ModifiedAt", "Health", "AvailableIpAddressCount"}
 )
 
-// Compare returns what a twin, which was read like its source, answers differently. Kubernetes objects are not compared:
-// those that controllers make have other names in a twin. A resource that one of them does not
+// Compare returns what AWS's APIs answer differently for a twin, which was read like its source. A resource that one of them does not
 // have is one difference. What one of them did not allow to be read is not compared.
 func Compare(twin, source *recording.Recording) ([]Difference, error) {
 	ours, err := values(twin)
@@ -63,6 +62,27 @@ func Compare(twin, source *recording.Recording) ([]Difference, error) {
 		}
 	}
 	return out, nil
+}
+
+// CompareObjects returns how the Kubernetes objects of a cluster of a twin differ from those of its source, given by their names.
+func CompareObjects(q recording.KubernetesList, ours, theirs map[string]map[string]any) []Difference {
+	c := comparison{action: Kubernetes + ":" + q.GroupResource()}
+	all := maps.Clone(ours)
+	maps.Copy(all, theirs)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		path := q.Cluster + "[" + name + "]"
+		one, here := ours[name]
+		other, there := theirs[name]
+		switch {
+		case here && there:
+			c.compare(path, one, other)
+		case here:
+			c.found = append(c.found, Difference{c.action, path, text(one), ""})
+		default:
+			c.found = append(c.found, Difference{c.action, path, "", text(other)})
+		}
+	}
+	return c.found
 }
 
 // values returns the decoded answers by their questions. The elements of lists are together, whatever page they are on.
@@ -154,7 +174,7 @@ func nameOf(e any) string {
 		for _, member := range []string{
 			"ListenerArn", "RuleArn", "TargetGroupArn", "LoadBalancerArn", "LoadBalancerName", "SecurityGroupRuleId", "AllocationId", "NetworkInterfaceId", "InstanceId", "VpcEndpointId", "NatGatewayId", "RouteTableId", "NetworkAclId", "GroupId", "SubnetId", "VolumeId",
 			"TransitGatewayAttachmentId", "TransitGatewayRouteTableId", "TransitGatewayId", "InternetGatewayId", "EgressOnlyInternetGatewayId", "VpcPeeringConnectionId", "PrefixListId", "ReservationId", "VpcId", "DhcpOptionsId", "ImageId", "VersionNumber", "LaunchTemplateId",
-			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "QuotaCode", "VersionId", "Key", "Id", "Name",
+			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "QuotaCode", "VersionId", "Key", "Id", "Name", "name",
 		} {
 			switch v := e[member].(type) {
 			case string:

@@ -48,3 +48,20 @@ func TestCompare(t *testing.T) {
 		t.Errorf("what was not read differs: %v, %v", denied, err)
 	}
 }
+
+// Kubernetes objects differ by what was changed in them, and by those that only one side has.
+func TestCompareObjects(t *testing.T) {
+	web := func(image string) map[string]any {
+		return map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": image}}}}
+	}
+	q := recording.KubernetesList{Cluster: "c", Group: "apps", Version: "v1", Resource: "deployments"}
+	got := CompareObjects(q, map[string]map[string]any{"shop/web": web("a"), "shop/extra": web("a"), "shop/same": web("a")}, map[string]map[string]any{"shop/web": web("b"), "shop/same": web("a"), "shop/other": web("a")})
+	one := text(web("a"))
+	if diff := cmp.Diff([]Difference{
+		{"kubernetes:deployments.apps", "c[shop/extra]", one, ""},
+		{"kubernetes:deployments.apps", "c[shop/other]", "", one},
+		{"kubernetes:deployments.apps", "c[shop/web].spec.containers[web].image", `"a"`, `"b"`},
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}

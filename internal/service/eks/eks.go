@@ -27,6 +27,7 @@ import (
 	"errors"
 	"time"
 
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"golang.org/x/sync/errgroup"
 	authnv1 "k8s.io/api/authentication/v1"
 
@@ -47,6 +48,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/resource"
 	"github.com/drydock-dev/drydock/internal/service/eks/subscription"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // A Service answers the EKS API. Its parts provide its methods; the AWS API server calls those
@@ -193,6 +195,17 @@ var (
 	ErrNoPod           = pod.ErrNotFound
 	ErrLatestVersion   = cluster.ErrLatestVersion
 )
+
+// Comparable returns the objects of a resource of a twin's cluster, and those in a list of its source, by their names; see
+// cluster.Service.Comparable. It returns none if the cluster is not in the twin, or is still being copied.
+func (s *Service) Comparable(ctx context.Context, account, region string, q recording.KubernetesList, source *TwinObjects) (ours, theirs map[string]map[string]any, err error) {
+	key := store.Key{Account: account, Region: region, ID: q.Cluster}
+	rec, err := record.Clusters.Get(s.clusters.Store, key)
+	if err != nil || rec.Source == nil || rec.Cluster.Status == ekstypes.ClusterStatusCreating {
+		return nil, nil, store.IgnoreNotFound(err)
+	}
+	return s.clusters.Comparable(ctx, key, rec.Plane.ID, q, source)
+}
 
 // Run reconciles clusters and their resources until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
