@@ -36,9 +36,12 @@ func run(args []string) error {
 		defer res.Body.Close()
 		_, err = io.Copy(os.Stdout, res.Body)
 		return err
-	case len(args) == 2 && args[0] == "resolve": // over TCP
+	case (len(args) == 2 || len(args) == 3) && args[0] == "resolve": // over TCP, or over UDP at the server HOST:PORT
 		r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, server string) (net.Conn, error) {
 			var d net.Dialer
+			if len(args) == 3 {
+				return d.DialContext(ctx, "udp", args[2])
+			}
 			return d.DialContext(ctx, "tcp", server)
 		}}
 		addresses, err := r.LookupHost(context.Background(), args[1])
