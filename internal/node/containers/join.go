@@ -217,8 +217,8 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 		return
 	}
 	if i.managed() {
-		if err := i.machine.StartProgram(ctx, launch.VolumeDriver, nil); err != nil {
-			i.rt.log.Warn("starting the driver of volumes", "instance", i.in.ID, "err", err)
+		if err := i.startManaged(ctx, cfg, shape.Name); err != nil {
+			i.rt.log.Warn("starting the programs of a node of EKS Auto Mode", "instance", i.in.ID, "err", err)
 		}
 	}
 	i.mu.Lock()

@@ -2,13 +2,28 @@
 // containerd and the kubelet and their configuration. A leaf, because the programs cost minutes to compile.
 package launch
 
-// The modes. The kubelet has a Kubelet as its configuration, the others have none. VolumeDriver is the driver of volumes on nodes
-// of EKS Auto Mode, which have no pod of it.
+import "net/netip"
+
+// The modes. The kubelet has a Kubelet as its configuration, containerd has none.
 const (
-	Containerd   = "containerd"
-	KubeletRun   = "kubelet"
-	VolumeDriver = "ebs-csi-node"
+	Containerd = "containerd"
+	KubeletRun = "kubelet"
 )
+
+// The modes of nodes of EKS Auto Mode, which have no pods of these add-ons. The driver of volumes has no configuration, kube-proxy
+// has a KubeProxyConfiguration as JSON, and CoreDNS a DNS.
+const (
+	VolumeDriver = "ebs-csi-node"
+	KubeProxy    = "kube-proxy"
+	CoreDNS      = "coredns"
+)
+
+// DNS says where CoreDNS answers and how, as JSON.
+type DNS struct {
+	// Addresses are added to the machine's loopback interface.
+	Addresses []netip.Addr
+	Corefile  string
+}
 
 // Kubelet says how a kubelet differs from what its files say, as JSON.
 type Kubelet struct {

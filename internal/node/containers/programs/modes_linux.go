@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
-	"syscall"
 
-	"github.com/drydock-dev/drydock/internal/catalog/addonimages"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/idle"
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
@@ -29,21 +26,10 @@ func Modes() childproc.Modes {
 			go idle.Tend(ctx, func(bool) {})
 			return code(runKubelet(ctx, cfg))
 		},
-		launch.VolumeDriver: func(ctx context.Context, _ childproc.Env) int { return code(runVolumeDriver(ctx)) },
+		launch.VolumeDriver: func(context.Context, childproc.Env) int { return code(runVolumeDriver()) },
+		launch.KubeProxy:    func(_ context.Context, env childproc.Env) int { return runManagedKubeProxy(env.Config) },
+		launch.CoreDNS:      func(_ context.Context, env childproc.Env) int { return code(runManagedDNS(env.Config)) },
 	}
-}
-
-// runVolumeDriver runs the driver of volumes of EKS Auto Mode, which registers itself with the kubelet.
-func runVolumeDriver(ctx context.Context) error {
-	const name, kubelet = "ebs.csi.eks.amazonaws.com", "/var/lib/kubelet"
-	dir := kubelet + "/plugins/" + name
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	c := exec.CommandContext(ctx, addonimages.Programs+"/aws-ebs-csi-driver", "node", "--driver-name="+name, "--topology=eks.amazonaws.com/compute-type=auto",
-		"--endpoint=unix:"+dir+"/csi.sock", "--plugin-registration-path="+kubelet+"/plugins_registry")
-	c.Stdout, c.Stderr, c.SysProcAttr = os.Stdout, os.Stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return c.Run()
 }
 
 // code reports an error and returns the exit code.
