@@ -349,6 +349,37 @@ func TestLoadBalancersThatAreRefused(t *testing.T) {
 	}
 }
 
+// ingress makes the Ingress shop, which leads to the Service web, and its class.
+func (w *world) ingress(cs *fake.Clientset) {
+	t := w.TB
+	t.Helper()
+	testkit.Must(cs.NetworkingV1().IngressClasses().Create(t.Context(), &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "alb"}, Spec: networkingv1.IngressClassSpec{Controller: "eks.amazonaws.com/alb"}}, metav1.CreateOptions{}))(t)
+	testkit.Must(cs.NetworkingV1().Ingresses("default").Create(t.Context(), &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "default", UID: "uid-shop"}, Spec: networkingv1.IngressSpec{
+		IngressClassName: aws.String("alb"), Rules: []networkingv1.IngressRule{{Host: "shop.example.com", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{
+			{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}},
+		}}}}},
+	}}, metav1.CreateOptions{}))(t)
+}
+
+// What keeps an Ingress from its load balancer is explained, as for Services.
+func TestIngressThatIsRefused(t *testing.T) {
+	w := newWorld(t, withClock, withBalancing)
+	cs := w.autoCluster()
+	w.balancing.deny("CreateLoadBalancer", awserr.New("AccessDenied", "is not authorized to perform: elasticloadbalancing:CreateLoadBalancer"))
+	s, e := balanced("web", nil, 80)
+	s.Spec.LoadBalancerClass = nil
+	testkit.Must(cs.DiscoveryV1().EndpointSlices("default").Create(t.Context(), e, metav1.CreateOptions{}))(t)
+	testkit.Must(cs.CoreV1().Services("default").Create(t.Context(), s, metav1.CreateOptions{}))(t)
+	w.ingress(cs)
+	w.eventually(func() error {
+		notes := strings.Join(w.updateNotes(), "\n")
+		if !strings.Contains(notes, "load balancer of the Ingress default/shop is not ready: FailedDeployModel: ") || strings.Contains(notes, "default/web") {
+			return fmt.Errorf("drydock why cluster says %q", notes)
+		}
+		return nil
+	})
+}
+
 // Ingresses get their rules. Disabling ends the load balancers, the finalizers and the watches.
 func TestLoadBalancersEndWithAutoMode(t *testing.T) {
 	w := newWorld(t, withClock, withBalancing)
@@ -359,12 +390,7 @@ func TestLoadBalancersEndWithAutoMode(t *testing.T) {
 	s, e := balanced("web", nil, 80)
 	testkit.Must(cs.DiscoveryV1().EndpointSlices("default").Create(t.Context(), e, metav1.CreateOptions{}))(t)
 	testkit.Must(cs.CoreV1().Services("default").Create(t.Context(), s, metav1.CreateOptions{}))(t)
-	testkit.Must(cs.NetworkingV1().IngressClasses().Create(t.Context(), &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "alb"}, Spec: networkingv1.IngressClassSpec{Controller: "eks.amazonaws.com/alb"}}, metav1.CreateOptions{}))(t)
-	testkit.Must(cs.NetworkingV1().Ingresses("default").Create(t.Context(), &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "default", UID: "uid-shop"}, Spec: networkingv1.IngressSpec{
-		IngressClassName: aws.String("alb"), Rules: []networkingv1.IngressRule{{Host: "shop.example.com", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{
-			{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}},
-		}}}}},
-	}}, metav1.CreateOptions{}))(t)
+	w.ingress(cs)
 	w.becomes(`balancer application internal default/shop []
 balancer network internal default/web []
 group default/web:80 HTTP:8080 ip check    [172.31.0.9:8080] []

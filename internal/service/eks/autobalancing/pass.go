@@ -186,36 +186,61 @@ func (c *cluster) setHost(ctx context.Context, o object, host string) error {
 
 // event records an event about an object.
 func (c *cluster) event(ctx context.Context, o object, typ, reason, message string) {
+	c.events.Record(ctx, referenceTo(o), typ, reason, message)
+}
+
+func referenceTo(o object) corev1.ObjectReference {
 	ref := corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 	if kindOf(o) == kindIngress {
 		ref.Kind, ref.APIVersion = "Ingress", "networking.k8s.io/v1"
 	}
-	c.events.Record(ctx, ref, typ, reason, message)
+	return ref
 }
 
-// Notes says which Services of a cluster wait for their load balancers, and what their last event says.
+// Notes says which Services and Ingresses of a cluster wait for their load balancers, and what their last event says.
 func Notes(ctx context.Context, ses *plane.Session) ([]string, error) {
 	services, err := ses.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	var out []string
+	classes, err := ses.Client.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	ingresses, err := ses.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var waiting []object
 	for i := range services.Items {
 		svc := &services.Items[i]
-		if aws.ToString(svc.Spec.LoadBalancerClass) != serviceClass || len(svc.Status.LoadBalancer.Ingress) > 0 && svc.DeletionTimestamp == nil {
-			continue
+		if aws.ToString(svc.Spec.LoadBalancerClass) == serviceClass && (len(svc.Status.LoadBalancer.Ingress) == 0 || svc.DeletionTimestamp != nil) {
+			waiting = append(waiting, svc)
 		}
-		events, err := ses.Client.CoreV1().Events(svc.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + svc.Name + ",involvedObject.kind=Service"})
+	}
+	for i := range ingresses.Items {
+		ing := &ingresses.Items[i]
+		ours := slices.ContainsFunc(classes.Items, func(c networkingv1.IngressClass) bool {
+			return c.Name == aws.ToString(ing.Spec.IngressClassName) && c.Spec.Controller == ingressController
+		})
+		if ours && (len(ing.Status.LoadBalancer.Ingress) == 0 || ing.DeletionTimestamp != nil) {
+			waiting = append(waiting, ing)
+		}
+	}
+	var out []string
+	for _, o := range waiting {
+		kind := referenceTo(o).Kind
+		events, err := ses.Client.CoreV1().Events(o.GetNamespace()).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + o.GetName() + ",involvedObject.kind=" + kind})
 		if err != nil {
 			return nil, err
 		}
 		why := "there is no event yet"
 		for _, e := range events.Items {
-			if e.Source.Component == component && e.InvolvedObject.UID == svc.UID {
+			if e.Source.Component == component && e.InvolvedObject.UID == o.GetUID() {
 				why = e.Reason + ": " + e.Message
 			}
 		}
-		out = append(out, fmt.Sprintf("EKS Auto Mode's load balancer of the Service %s/%s is not ready: %s", svc.Namespace, svc.Name, why))
+		out = append(out, fmt.Sprintf("EKS Auto Mode's load balancer of the %s %s/%s is not ready: %s", kind, o.GetNamespace(), o.GetName(), why))
 	}
 	return out, nil
 }
