@@ -149,7 +149,7 @@ authorizers:
       type: KubeConfigFile
       kubeConfigFile: %q
     matchConditions:
-    - expression: "!request.user.startsWith('system:')"
+    - expression: "has(request.uid) && request.uid.startsWith('aws-iam-authenticator:')"
 `
 
 // Destinations that are not named are dialled directly. Etcd must not be named, because the dialer of proxyProtocol
