@@ -18,6 +18,8 @@ func TestACapability(t *testing.T) {
 	w.iam.add(w.arn("role/capability"), "AROACAP", trusted)
 	w.iam.add(w.arn("role/other"), "AROAOTHER", trusted)
 	w.iam.add(w.arn("role/untrusting"), "AROAUN", "eks.amazonaws.com")
+	w.iam.add(w.arn("role/untaggable"), "AROATAG", trusted)
+	w.iam.untaggable(w.arn("role/untaggable"))
 	in := func() *awseks.CreateCapabilityInput {
 		return &awseks.CreateCapabilityInput{
 			ClusterName: dev, CapabilityName: argo, Type: ekstypes.CapabilityTypeArgocd, RoleArn: aws.String(w.arn("role/capability")),
@@ -37,6 +39,9 @@ func TestACapability(t *testing.T) {
 		{"name", "InvalidParameterException", "The capability name parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores.", func(in *awseks.CreateCapabilityInput) { in.CapabilityName = aws.String("a.b") }},
 		{"trust", "InvalidParameterException", "The trust policy for the provided role is invalid. The policy must include sts:AssumeRole and sts:TagSession actions granting access to the AWS service capabilities.eks.amazonaws.com", func(in *awseks.CreateCapabilityInput) {
 			in.RoleArn = aws.String(w.arn("role/untrusting"))
+		}},
+		{"no tags", "InvalidParameterException", "The trust policy for the provided role is invalid. The policy must include sts:AssumeRole and sts:TagSession actions granting access to the AWS service capabilities.eks.amazonaws.com", func(in *awseks.CreateCapabilityInput) {
+			in.RoleArn = aws.String(w.arn("role/untaggable"))
 		}},
 		{"role", "InvalidParameterException", "The role " + w.arn("role/none") + " does not exist.", func(in *awseks.CreateCapabilityInput) { in.RoleArn = aws.String(w.arn("role/none")) }},
 		{"no configuration", "InvalidParameterException", "The argoCd configuration is required for capabilities of type ARGOCD.", func(in *awseks.CreateCapabilityInput) { in.Configuration = nil }},
@@ -150,6 +155,8 @@ func TestACapability(t *testing.T) {
 	}
 	_, err = w.client.DescribeCapability(ctx, &awseks.DescribeCapabilityInput{ClusterName: dev, CapabilityName: argo})
 	wantError(t, err, "ResourceNotFoundException", "No capability found for name: argo.")
+	_, err = w.client.DescribeUpdate(ctx, &awseks.DescribeUpdateInput{Name: dev, CapabilityName: argo, UpdateId: up.Update.Id})
+	wantError(t, err, "ResourceNotFoundException", "No update found for ID: "+*up.Update.Id)
 	if _, err := w.client.DescribeAccessEntry(ctx, &awseks.DescribeAccessEntryInput{ClusterName: dev, PrincipalArn: aws.String(w.arn("role/capability"))}); err != nil {
 		t.Errorf("the access entry of the role: %v", err)
 	}

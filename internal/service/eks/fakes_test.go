@@ -456,6 +456,15 @@ func (i *fakeIAM) add(arn, id string, trusted ...string) {
 	i.known[arn] = eks.Identity{ARN: arn, ID: id, TrustedServices: trusted}
 }
 
+// untaggable makes a role's trust policy lack sts:TagSession.
+func (i *fakeIAM) untaggable(arn string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	id := i.known[arn]
+	id.TaggableBy = func(string) bool { return false }
+	i.known[arn] = id
+}
+
 // forbid sets the actions that a role may not perform.
 func (i *fakeIAM) forbid(role string, actions ...string) {
 	i.mu.Lock()

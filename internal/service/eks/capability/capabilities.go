@@ -218,6 +218,9 @@ func (s *Service) UpdateCapability(ctx context.Context, in *awseks.UpdateCapabil
 			if in.RoleArn != nil {
 				c.RoleArn = &role.ARN
 			}
+			if in.DeletePropagationPolicy != "" {
+				c.DeletePropagationPolicy = in.DeletePropagationPolicy
+			}
 			if argo != nil {
 				changeArgo(c.Configuration.ArgoCd, argo)
 			}
@@ -297,10 +300,15 @@ func (s *Service) DeleteCapability(ctx context.Context, in *awseks.DeleteCapabil
 			return NotFound(key.ID, *in.CapabilityName)
 		}
 		record.Capabilities.Delete(tx, id)
+		for _, up := range record.Updates.All(tx, key.AllBelow()) {
+			if up.Value.Capability == *in.CapabilityName {
+				record.Updates.Delete(tx, up.Key)
+			}
+		}
 		return nil
 	}); err != nil {
 		return nil, err
 	}
 	rec.Capability.Status = ekstypes.CapabilityStatusDeleting
-	return &awseks.DeleteCapabilityOutput{Capability: &rec.Capability}, record.DeleteAll(ctx, s.Store, record.Updates, key.AllBelow(), func(u *record.Update) bool { return u.Capability == *in.CapabilityName })
+	return &awseks.DeleteCapabilityOutput{Capability: &rec.Capability}, nil
 }
