@@ -139,7 +139,7 @@ var floors = map[string][]string{
 		"record",
 		"plane load ekserr jsonpatch",
 		"base",
-		"access podidentity connector subscription autonodes autobalancing autostorage servingcerts",
+		"access podidentity connector subscription autonodes autobalancing autostorage servingcerts policyendpoints",
 		"addon nodegroup fargate capability",
 		"cluster resource pod",
 		".",

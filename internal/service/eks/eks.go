@@ -7,7 +7,7 @@
 //	cluster  resource  pod                   clusters; tags and updates; pods explained
 //	addon  nodegroup  fargate  capability    resources in a cluster
 //	autonodes  autobalancing                 the nodes and load balancers of EKS Auto Mode
-//	servingcerts                             the serving certificates of kubelets
+//	servingcerts  policyendpoints            the serving certificates of kubelets; network policies
 //	access  podidentity                      who may enter a cluster; the roles of pods
 //	connector  subscription                  clusters from elsewhere; EKS Anywhere
 //	base                                     configuration, look-ups, requests

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -99,6 +100,18 @@ func listen(network, address string) (net.Listener, error) {
 		}
 	}()
 	return l, nil
+}
+
+// policyAgent takes the place of the container aws-eks-nodeagent. Drydock's own binary enforces network policies, if that is
+// turned on; a process of it takes more memory.
+func policyAgent() error {
+	const program = "/opt/drydock/bin/aws-network-policy-agent"
+	if slices.Contains(os.Args[1:], "--enable-network-policy=true") {
+		return fmt.Errorf("starting %s: %w", program, syscall.Exec(program, append([]string{program}, os.Args[1:]...), os.Environ()))
+	}
+	_ = exec.Command("/opt/drydock/bin/nft", "delete", "table", "ip", "aws_network_policy").Run() // there is none, unless it was turned on before
+	idle("aws-eks-nodeagent of Drydock: network policies are not enforced on this node")
+	return nil
 }
 
 // probe reports whether a program listens at the address after -addr.

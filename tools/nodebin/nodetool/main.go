@@ -43,7 +43,7 @@ func main() {
 	case "aws-vpc-cni":
 		err = awsNode()
 	case "controller": // its name in upstream's image
-		idle("aws-eks-nodeagent of Drydock: network policies are not enforced on this node")
+		err = policyAgent()
 	case "web":
 		err = web()
 	default:

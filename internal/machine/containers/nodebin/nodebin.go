@@ -48,7 +48,7 @@ var links = map[string][]string{
 // Drydock is where machines have Drydock's own program, and named are the names under which they call it.
 const Drydock = "/opt/drydock/drydock"
 
-var named = []string{"kube-proxy", "ecr-credential-provider", "eks-pod-identity-agent", "metrics-server"}
+var named = []string{"kube-proxy", "ecr-credential-provider", "eks-pod-identity-agent", "metrics-server", "aws-network-policy-agent"}
 
 func dir() string { return "bin/linux-" + runtime.GOARCH }
 

@@ -3,9 +3,10 @@ package programs
 // Command returns a program that Drydock is if it is called by that name, or nil. Machines call it so: see package nodebin.
 func Command(name string) func(args []string) int {
 	return map[string]func([]string) int{
-		"kube-proxy":              runKubeProxy,
-		"ecr-credential-provider": provideCredentials,
-		"eks-pod-identity-agent":  runPodIdentityAgent,
-		"metrics-server":          runMetricsServer,
+		"kube-proxy":               runKubeProxy,
+		"ecr-credential-provider":  provideCredentials,
+		"eks-pod-identity-agent":   runPodIdentityAgent,
+		"metrics-server":           runMetricsServer,
+		"aws-network-policy-agent": runNetworkPolicyAgent,
 	}[name]
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/nodegroup"
+	"github.com/drydock-dev/drydock/internal/service/eks/policyendpoints"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/service/eks/servingcerts"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -44,8 +45,9 @@ type Service struct {
 	// balancers creates the load balancers of EKS Auto Mode.
 	balancers *autobalancing.Service
 	// storage provides the volumes of EKS Auto Mode.
-	storage *autostorage.Service
-	certs   *servingcerts.Service
+	storage  *autostorage.Service
+	certs    *servingcerts.Service
+	policies *policyendpoints.Service
 
 	rehearsing sync.Mutex // a rehearsal boots a control plane: one at a time
 }
@@ -54,7 +56,7 @@ type Service struct {
 func New(b *base.Service, a *access.Service, addons *addon.Service, groups *nodegroup.Service, auto *autonodes.Service) *Service {
 	return &Service{
 		Service: b, access: a, addons: addons, groups: groups, auto: auto,
-		balancers: autobalancing.New(b), storage: autostorage.New(b), certs: servingcerts.New(b),
+		balancers: autobalancing.New(b), storage: autostorage.New(b), certs: servingcerts.New(b), policies: policyendpoints.New(b),
 	}
 }
 

@@ -67,18 +67,24 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 			return heldWait, nil
 		}
 		s.followAutoMode(key, rec)
-		s.certs.Follow(key, rec.Plane.ID)
+		s.follow(key, rec.Plane.ID)
 		if rec.Rollback != nil {
 			return s.rollBackNodes(ctx, key, rec)
 		}
 		return s.maintain(ctx, key, rec)
 	case ekstypes.ClusterStatusUpdating:
-		s.certs.Follow(key, rec.Plane.ID)
+		s.follow(key, rec.Plane.ID)
 		return s.applyUpdates(ctx, key, rec)
 	case ekstypes.ClusterStatusDeleting:
 		return s.remove(ctx, key, rec)
 	}
 	return 0, nil
+}
+
+// follow starts what EKS's control plane does about a cluster's own objects at all times.
+func (s *Service) follow(key store.Key, planeID string) {
+	s.certs.Follow(key, planeID)
+	s.policies.Follow(key, planeID)
 }
 
 // renewAuthority records the certificates of the control plane's certificate authorities. One is reissued at

@@ -1,0 +1,152 @@
+package netpolicy
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// Table is the nftables table of Ruleset.
+const Table = "aws_network_policy"
+
+// Ruleset returns a script for nft that makes the rules of a node's pods as PolicyEndpoints say, in place of older ones. It is
+// for IPv4. local reports whether an address is the node's.
+//
+// As with EKS's agent, connections from the node itself to its pods always pass, so that probes do, and so do replies. What
+// a pod sends passes its egress rules, and, at its destination, the ingress rules of the pod there, after kube-proxy has
+// replaced the addresses of Services.
+func Ruleset(all []Spec, local func(hostIP string) bool) string {
+	in, out := map[netip.Addr]*filter{}, map[netip.Addr]*filter{}
+	for i := range all {
+		s := &all[i]
+		for _, p := range s.PodSelectorEndpoints {
+			a, err := netip.ParseAddr(p.PodIP)
+			if err != nil || !a.Is4() || !local(p.HostIP) {
+				continue
+			}
+			if slices.Contains(s.PodIsolation, networkingv1.PolicyTypeIngress) {
+				at(in, a).add(s.Ingress)
+			}
+			if slices.Contains(s.PodIsolation, networkingv1.PolicyTypeEgress) {
+				at(out, a).add(s.Egress)
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "table ip %[1]s {}\ndelete table ip %[1]s\ntable ip %[1]s {\n", Table)
+	for _, d := range []struct {
+		name, peer string
+		filters    map[netip.Addr]*filter
+	}{{"ingress", "saddr", in}, {"egress", "daddr", out}} {
+		pods := slices.SortedFunc(maps.Keys(d.filters), netip.Addr.Compare)
+		var elements []string
+		for _, a := range pods {
+			chain := d.name + "_" + strings.ReplaceAll(a.String(), ".", "_")
+			elements = append(elements, fmt.Sprintf("%s : jump %s", a, chain))
+			fmt.Fprintf(&b, "\tchain %s {\n", chain)
+			for _, rule := range d.filters[a].rules(d.peer) {
+				fmt.Fprintf(&b, "\t\t%s\n", rule)
+			}
+			b.WriteString("\t\tdrop\n\t}\n")
+		}
+		fmt.Fprintf(&b, "\tmap %s {\n\t\ttype ipv4_addr : verdict\n", d.name)
+		if len(elements) > 0 {
+			fmt.Fprintf(&b, "\t\telements = { %s }\n", strings.Join(elements, ", "))
+		}
+		b.WriteString("\t}\n")
+	}
+	b.WriteString(`	chain forward {
+		type filter hook forward priority filter; policy accept;
+		ct state established,related accept
+		ip saddr vmap @egress
+		ip daddr vmap @ingress
+	}
+	chain input {
+		type filter hook input priority filter; policy accept;
+		ct state established,related accept
+		ip saddr vmap @egress
+	}
+}
+`)
+	return b.String()
+}
+
+// A filter is what a pod may receive or send.
+type filter struct{ endpoints []Endpoint }
+
+func at(all map[netip.Addr]*filter, a netip.Addr) *filter {
+	if all[a] == nil {
+		all[a] = &filter{}
+	}
+	return all[a]
+}
+
+func (f *filter) add(more []Endpoint) { f.endpoints = append(f.endpoints, more...) }
+
+// rules returns nft's rules that return if a packet may pass, each once. peer is the field with the other end's address. An
+// endpoint that is not valid allows nothing.
+func (f *filter) rules(peer string) []string {
+	var out []string
+	for _, e := range f.endpoints {
+		cidr, ok := valid(e.CIDR)
+		if !ok {
+			continue
+		}
+		match := fmt.Sprintf("ip %s %s", peer, cidr)
+		for _, x := range e.Except {
+			// A range that cannot be excepted would let too much pass.
+			except, valid := valid(x)
+			if ok = ok && valid; ok {
+				match += fmt.Sprintf(" ip %s != %s", peer, except)
+			}
+		}
+		if !ok {
+			continue
+		}
+		ports := []string{""}
+		if len(e.Ports) > 0 {
+			ports = nil
+		}
+		for _, p := range e.Ports {
+			if text, ok := p.match(); ok {
+				ports = append(ports, text)
+			}
+		}
+		for _, p := range ports {
+			if rule := match + p + " return"; !slices.Contains(out, rule) {
+				out = append(out, rule)
+			}
+		}
+	}
+	return out
+}
+
+// match returns nft's expression for a port, or false if it is not valid.
+func (p Port) match() (string, bool) {
+	protocol := strings.ToLower(p.Protocol)
+	switch protocol {
+	case "":
+		protocol = "tcp"
+	case "tcp", "udp", "sctp":
+	default:
+		return "", false
+	}
+	if p.Port == nil {
+		return " ip protocol " + protocol, true
+	}
+	first, last := *p.Port, *p.Port
+	if p.EndPort != nil {
+		last = *p.EndPort
+	}
+	if first < 0 || last > 65535 || last < first {
+		return "", false
+	}
+	if first == last {
+		return fmt.Sprintf(" %s dport %d", protocol, first), true
+	}
+	return fmt.Sprintf(" %s dport %d-%d", protocol, first, last), true
+}

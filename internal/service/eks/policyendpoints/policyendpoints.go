@@ -1,0 +1,171 @@
+// Package policyendpoints resolves the network policies of clusters, as the network policy controller in EKS's control plane
+// does: each NetworkPolicy gets a PolicyEndpoint with the addresses that its selectors mean at the moment. The agents of nodes
+// enforce those.
+//
+// The ConfigMap amazon-vpc-cni, which the VPC CNI's add-on configures with enableNetworkPolicy, turns it on.
+// https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html
+package policyendpoints
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/drydock-dev/drydock/internal/netpolicy"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// settle is how long a pass waits for more changes, and retry how long after a failure.
+	settle = 100 * time.Millisecond
+	retry  = 2 * time.Second
+)
+
+// A Service resolves network policies.
+type Service struct{ *base.Service }
+
+// New returns the part of EKS that resolves network policies.
+func New(b *base.Service) *Service { return &Service{b} }
+
+// Follow resolves the network policies of a cluster until the session of its control plane ends. Following it again does
+// nothing.
+func (s *Service) Follow(key store.Key, planeID string) {
+	ses, err := s.Sessions.Open(key, planeID)
+	if err != nil {
+		return // the next reconciliation opens it
+	}
+	c := plane.Value(ses, func(ses *plane.Session) *cluster {
+		return &cluster{s: s, key: key, ses: ses, wake: make(chan struct{}, 1), written: map[types.UID][]byte{}}
+	})
+	c.follower.Follow(ses, c.run)
+}
+
+// The ConfigMap with the settings of the VPC CNI.
+const settings = metav1.NamespaceSystem + "/amazon-vpc-cni"
+
+// A cluster is one whose network policies are resolved.
+type cluster struct {
+	s        *Service
+	key      store.Key
+	ses      *plane.Session
+	follower plane.Follower
+	wake     chan struct{}
+
+	policies plane.Watched[*networkingv1.NetworkPolicy]
+	configs  plane.Watched[*corev1.ConfigMap]
+	// pods and namespaces are watched from the first policy on.
+	watching   bool
+	pods       plane.Watched[*corev1.Pod]
+	namespaces plane.Watched[*corev1.Namespace]
+
+	written map[types.UID][]byte // the last spec of each policy
+}
+
+func (c *cluster) notify() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *cluster) run(ctx context.Context) {
+	c.policies = plane.Watch(ctx, c.ses, &networkingv1.NetworkPolicy{}, c.ses.Client.NetworkingV1().NetworkPolicies(""), nil, c.notify)
+	c.configs = plane.Watch(ctx, c.ses, &corev1.ConfigMap{}, c.ses.Client.CoreV1().ConfigMaps(metav1.NamespaceSystem), nil, c.notify)
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-again:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.s.Clock.After(settle):
+		}
+		again = nil
+		if err := c.pass(ctx); err != nil {
+			c.s.Log.Debug("resolving network policies", "cluster", c.key.String(), "err", err)
+			again = c.s.Clock.After(retry)
+		}
+	}
+}
+
+// pass resolves all policies and writes those that mean something else than before. The garbage collector removes what belongs
+// to policies that are deleted.
+func (c *cluster) pass(ctx context.Context) error {
+	config, ok := c.configs.Get(settings)
+	all := c.policies.All()
+	if !ok || config.Data["enable-network-policy-controller"] != "true" || len(all) == 0 {
+		return nil
+	}
+	if !c.watching {
+		c.watching = true
+		c.pods = plane.Watch(ctx, c.ses, &corev1.Pod{}, c.ses.Client.CoreV1().Pods(""), nil, c.notify)
+		c.namespaces = plane.Watch(ctx, c.ses, &corev1.Namespace{}, c.ses.Client.CoreV1().Namespaces(), nil, c.notify)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), c.pods.Synced, c.namespaces.Synced) {
+		return nil
+	}
+	now := netpolicy.Cluster{Pods: c.pods.All(), Namespaces: map[string]*corev1.Namespace{}}
+	for _, n := range c.namespaces.All() {
+		now.Namespaces[n.Name] = n
+	}
+	var errs []error
+	kept := map[types.UID][]byte{}
+	for _, p := range all {
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		spec, err := c.write(ctx, p, now)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("network policy %s/%s: %w", p.Namespace, p.Name, err))
+			continue
+		}
+		kept[p.UID] = spec
+	}
+	c.written = kept
+	return errors.Join(errs...)
+}
+
+var resource = schema.GroupVersionResource{Group: "networking.k8s.aws", Version: "v1alpha1", Resource: "policyendpoints"}
+
+// write writes the PolicyEndpoint of a policy, unless it has been written like this, and returns its specification.
+func (c *cluster) write(ctx context.Context, p *networkingv1.NetworkPolicy, now netpolicy.Cluster) ([]byte, error) {
+	spec, err := netpolicy.Resolve(p, now)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(spec)
+	if err != nil || bytes.Equal(raw, c.written[p.UID]) {
+		return raw, err
+	}
+	var content map[string]any
+	if err := json.Unmarshal(raw, &content); err != nil {
+		return nil, err
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
+	o.SetAPIVersion(resource.GroupVersion().String())
+	o.SetKind("PolicyEndpoint")
+	o.SetNamespace(p.Namespace)
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(p.UID))
+	o.SetName(fmt.Sprintf("%.240s-%05x", p.Name, h.Sum32()&0xfffff))
+	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(p, networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"))})
+	return raw, c.ses.Objects.Put(ctx, resource, o)
+}
