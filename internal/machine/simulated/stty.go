@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
 
-// terminalPrograms are the programs that read and change the settings of the terminal that they run on.
-var terminalPrograms = []string{"stty", "tput"}
+// terminalPrograms are the programs that read and change the settings of the terminal that they run on, and its history.
+var terminalPrograms = []string{"stty", "tput", "history"}
 
 // onTerminalOf returns a function for shell.Job.Outside that also runs terminalPrograms. t is nil if the job has no terminal.
 func onTerminalOf(t *terminal, others func(context.Context, *shell.Call) (int, bool)) func(context.Context, *shell.Call) (int, bool) {
@@ -26,6 +26,10 @@ func onTerminalOf(t *terminal, others func(context.Context, *shell.Call) (int, b
 			return stty(t, c), true
 		case name == "tput":
 			return tput(t, c), true
+		case name == "history" && t == nil: // scripts have none
+			return 0, true
+		case name == "history":
+			return t.history.print(c), true
 		case others == nil:
 			return 0, false
 		}

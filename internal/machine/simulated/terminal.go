@@ -9,6 +9,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -43,7 +44,7 @@ type terminal struct {
 	busy      bool // line is running
 	front     *job // in the foreground; nil if none is running
 	pending   bool // Ctrl-C was typed while no line was being edited and no command was running
-	history   []string
+	history   commands
 	set       settings
 
 	jobs sync.WaitGroup
@@ -334,19 +335,57 @@ func (i *input) Close() error {
 type lines struct{ t *terminal }
 
 func (l lines) Add(string) {}
-func (l lines) Len() int   { return len(l.t.history) }
+func (l lines) Len() int   { return len(l.t.history.list()) }
 func (l lines) At(i int) string {
-	return l.t.history[len(l.t.history)-1-i]
+	list := l.t.history.list()
+	return list[len(list)-1-i]
 }
 
-func (t *terminal) remember(line string) {
-	if line == "" || len(t.history) > 0 && t.history[len(t.history)-1] == line {
-		return
+// commands are the last that were typed on a terminal.
+type commands struct {
+	mu    sync.Mutex
+	lines []string // replaced, never changed
+}
+
+func (c *commands) list() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lines
+}
+
+func (c *commands) add(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.lines); line != "" && (n == 0 || c.lines[n-1] != line) {
+		c.lines = append(slices.Clone(c.lines[max(0, n+1-maxHistory):]), line)
 	}
-	if len(t.history) >= maxHistory {
-		t.history = slices.Delete(t.history, 0, 1)
+}
+
+func (c *commands) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = nil
+}
+
+// print is the command history of bash: all commands, or the last so many; -c removes them.
+func (c *commands) print(call *shell.Call) int {
+	list := c.list()
+	n := len(list)
+	if args := call.Args[1:]; len(args) > 0 {
+		if args[0] == "-c" {
+			c.clear()
+			return 0
+		}
+		var err error
+		if n, err = strconv.Atoi(args[0]); err != nil || n < 0 {
+			fmt.Fprintf(call.Stderr, "bash: history: %s: numeric argument required\n", args[0])
+			return 1
+		}
 	}
-	t.history = append(t.history, line)
+	for i := max(0, len(list)-n); i < len(list); i++ {
+		fmt.Fprintf(call.Stdout, "%5d  %s\n", i+1, list[i])
+	}
+	return 0
 }
 
 // onTerminal runs a program on a terminal until it ends.
@@ -509,7 +548,7 @@ func (t *terminal) command(s *loginShell) (string, error) {
 		}
 		_, err = syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text+"\n"), "")
 		if !syntax.IsIncomplete(err) {
-			t.remember(text)
+			t.history.add(text)
 			return text, nil
 		}
 		text += "\n"

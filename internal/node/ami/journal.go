@@ -128,19 +128,26 @@ func (m *Machine) Journal(unit string) []string {
 	return out
 }
 
-// messagesLog is the file to which rsyslog writes the journal, and maxMessages is how many of the last lines it has here.
+// MessagesLog is the file to which rsyslog writes the journal, and maxMessages is how many of the last lines it has here.
 const (
-	messagesLog = "/var/log/messages"
+	MessagesLog = "/var/log/messages"
 	maxMessages = 500
 )
 
-// WriteMessages writes rsyslog's log if the journal has grown and rsyslog runs.
-func (m *Machine) WriteMessages() {
+// Messages returns rsyslog's log if the journal has grown since the last call and rsyslog runs, otherwise nil.
+func (m *Machine) Messages() []byte {
 	lines, logged, _ := m.lines(selection{})
 	if !m.Active("rsyslog") || m.written.Swap(int64(logged)) == int64(logged) {
-		return
+		return nil
 	}
-	_ = m.FS.WriteFile(messagesLog, []byte(strings.Join(lines[max(0, len(lines)-maxMessages):], "\n")+"\n"), 0o600) // if the disk is full, there is no log
+	return []byte(strings.Join(lines[max(0, len(lines)-maxMessages):], "\n") + "\n")
+}
+
+// WriteMessages writes rsyslog's log.
+func (m *Machine) WriteMessages() {
+	if text := m.Messages(); text != nil {
+		_ = m.FS.WriteFile(MessagesLog, text, 0o600) // if the disk is full, there is no log
+	}
 }
 
 // separated returns a command's arguments with combined short options separated: -fu kubelet becomes -f -u kubelet.

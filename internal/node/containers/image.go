@@ -12,10 +12,12 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
 	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
@@ -470,14 +472,31 @@ func (m *image) push(ctx context.Context, user accounts.User, before []vfs.Recor
 	return nil
 }
 
+// messagesEvery is how often rsyslog's log is written.
+const messagesEvery = 5 * time.Second
+
+// writeMessages does what rsyslog does, until ctx ends.
+func (m *image) writeMessages(ctx context.Context) {
+	for timing.Sleep(ctx, m.i.rt.clock, messagesEvery) && m.lock(ctx) {
+		m.readLogs()
+		if text := m.ami.Messages(); text != nil {
+			_ = m.files.WriteFile(ami.MessagesLog, text, 0o600) // if the disk is full, there is no log
+		}
+		m.unlock()
+	}
+}
+
 // readLogs adds what containerd and the kubelet have logged to the journal. The lock is held.
 func (m *image) readLogs() {
 	for unit, file := range map[string]string{"kubelet": "/var/log/" + launch.KubeletRun + ".log", "containerd": "/var/log/" + launch.Containerd + ".log"} {
+		from := m.logged[unit]
+		if i, err := m.files.Stat(file); err != nil || i.Size() == int64(from) {
+			continue // it has not started, or has logged nothing more
+		}
 		b, err := m.files.ReadFile(file)
 		if err != nil {
-			continue // it has not started
+			continue
 		}
-		from := m.logged[unit]
 		if from > len(b) {
 			from = 0 // the log is a new one
 		}

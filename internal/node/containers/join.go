@@ -50,8 +50,11 @@ func (i *instance) Run(ctx context.Context) {
 		i.phase(node.PhaseRunning, err.Error())
 		return
 	}
+	var running sync.WaitGroup
+	defer running.Wait()
 	if i.imageErr == nil && i.image != nil {
 		if i.imageErr = i.image.start(ctx); i.imageErr == nil {
+			running.Go(func() { i.image.writeMessages(ctx) })
 			i.imageErr = i.image.cloudInit(ctx, data)
 		}
 	}

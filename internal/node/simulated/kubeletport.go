@@ -31,7 +31,8 @@ func serveKubelet(in machine.Instance, name string, now func() time.Time) func(n
 	certificate := sync.OnceValues(func() (*tls.Certificate, error) { return selfSigned(in, name, now()) })
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
-			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, "Unauthorized") // the client may be gone
 			return
 		}
 		http.Error(w, "the kubelet's API is not implemented on simulated nodes", http.StatusNotImplemented)

@@ -368,7 +368,7 @@ func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, 
 		default:
 			args = []string{"eval", "builtin wait; /usr/bin/wait"}
 		}
-	case "umask", "ulimit", "kill", "hash", "jobs", "fg", "bg", "disown":
+	case "umask", "ulimit", "kill", "hash", "history", "jobs", "fg", "bg", "disown":
 		// The interpreter reserves these names and rejects them.
 		args = append([]string{"/usr/bin/" + args[0]}, args[1:]...)
 	case "command":
