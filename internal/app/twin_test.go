@@ -213,6 +213,10 @@ func (w *netWorld) scale(t *testing.T, cfg aws.Config) {
 	})
 	scaling := awsautoscaling.NewFromConfig(cfg)
 	testkit.Must(w.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("web"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: aws.String(al2023Image), SecurityGroupIds: []string{w.other}}}))(t)
+	testkit.Must(scaling.CreateLaunchConfiguration(ctx, &awsautoscaling.CreateLaunchConfigurationInput{LaunchConfigurationName: aws.String("old"), ImageId: aws.String(al2023Image), InstanceType: aws.String("t3.micro"), SecurityGroups: []string{w.other}}))(t)
+	testkit.Must(scaling.CreateAutoScalingGroup(ctx, &awsautoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String("old"), MinSize: aws.Int32(0), MaxSize: aws.Int32(1), DesiredCapacity: aws.Int32(0), VPCZoneIdentifier: &w.subnets[0], LaunchConfigurationName: aws.String("old"),
+	}))(t)
 	testkit.Must(scaling.CreateAutoScalingGroup(ctx, &awsautoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: aws.String("web"), MinSize: aws.Int32(0), MaxSize: aws.Int32(4), DesiredCapacity: aws.Int32(2), VPCZoneIdentifier: &w.subnets[0],
 		MixedInstancesPolicy: &autoscalingtypes.MixedInstancesPolicy{LaunchTemplate: &autoscalingtypes.LaunchTemplate{
@@ -221,7 +225,7 @@ func (w *netWorld) scale(t *testing.T, cfg aws.Config) {
 		}},
 	}))(t)
 	testkit.Eventually(t, 30*time.Second, func() error {
-		g := testkit.Must(scaling.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{}))(t).AutoScalingGroups[0]
+		g := testkit.Must(scaling.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{"web"}}))(t).AutoScalingGroups[0]
 		if len(g.Instances) != 1 || g.Instances[0].LifecycleState != autoscalingtypes.LifecycleStateInService || aws.ToString(g.Instances[0].WeightedCapacity) != "2" {
 			return fmt.Errorf("instances %v", g.Instances)
 		}

@@ -21,7 +21,7 @@ type doctorFlags struct {
 }
 
 // diagnose is drydock doctor.
-func (f *doctorFlags) diagnose(cmd *cobra.Command, o *globalOptions) error {
+func (f *doctorFlags) diagnose(cmd *cobra.Command, o *globalOptions) (err error) {
 	switch f.output {
 	case "text", "json", "sarif", "html":
 	default:
@@ -37,6 +37,7 @@ func (f *doctorFlags) diagnose(cmd *cobra.Command, o *globalOptions) error {
 	if err != nil {
 		return &ExitError{2, err}
 	}
+	defer func() { err = f.discarded(ctx, daemon, f.place.Account, err) }()
 	d, err := f.settled(ctx, o, daemon)
 	if err != nil {
 		return &ExitError{2, o.orHint(err, "drydock status", "drydock import")}
@@ -72,6 +73,18 @@ func (f *importFlags) sourceFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.replay, "replay", "", "load the recording in this folder first")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the clusters as this file says, such as through a tunnel (default: their endpoints, with a token like that of aws eks get-token)")
 	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
+	flags.BoolVar(&f.discard, "discard", false, "delete the twin at the end (default: keep it for further questions)")
+}
+
+// discarded deletes the twin that was made for a command if --discard says so. err is how the command ended.
+func (f *importFlags) discarded(ctx context.Context, daemon *api.Client, account string, err error) error {
+	if !f.discard || !f.reads() || account == "" {
+		return err
+	}
+	if left := daemon.Reset(context.WithoutCancel(ctx), account); left != nil && err == nil {
+		return &ExitError{2, withHint(fmt.Errorf("deleting the twin: %w", left), "drydock reset --account "+account)}
+	}
+	return err
 }
 
 // take reads the source, or a recording of it, and loads it as the twin that the other commands ask about.

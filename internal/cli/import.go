@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/smithy-go/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/drydock-dev/drydock/internal/api"
@@ -27,7 +28,7 @@ type importFlags struct {
 	profile, region, endpoint string
 	record, replay            string
 	plan, replace, unredacted bool
-	refresh                   bool
+	refresh, discard          bool
 	noKubernetes, secrets     bool
 	kubeconfig                string
 	clusters                  []string
@@ -137,7 +138,7 @@ func (o *globalOptions) printPlan() error {
 
 // read asks the source.
 func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Recording, error) {
-	var options []func(*config.LoadOptions) error
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // the SDK's warnings are for programmers
 	if f.profile != "" {
 		options = append(options, config.WithSharedConfigProfile(f.profile))
 	}

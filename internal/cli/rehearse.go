@@ -46,7 +46,7 @@ the rehearsal failed, and 3 if nothing is known to break but AWS did not allow e
   drydock rehearse upgrade dev --output json
   drydock rehearse upgrade --profile prod --region eu-west-1 --cluster prod --to 1.36`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) > 0 {
 				if cluster != "" && cluster != args[0] {
 					return &ExitError{2, fmt.Errorf("%q and --cluster %s name different clusters", args[0], cluster)}
@@ -65,6 +65,7 @@ the rehearsal failed, and 3 if nothing is known to break but AWS did not allow e
 				if place, err = f.takeAt(cmd.Context(), o, place.Region); err != nil {
 					return err
 				}
+				defer func() { err = f.discarded(cmd.Context(), daemon, place.Account, err) }()
 			}
 			if err := o.checkNext(cmd.Context(), daemon, place, cluster, to); err != nil {
 				return &ExitError{2, err}

@@ -174,7 +174,7 @@ func nameOf(e any) string {
 		for _, member := range []string{
 			"ListenerArn", "RuleArn", "TargetGroupArn", "LoadBalancerArn", "LoadBalancerName", "SecurityGroupRuleId", "AllocationId", "NetworkInterfaceId", "InstanceId", "VpcEndpointId", "NatGatewayId", "RouteTableId", "NetworkAclId", "GroupId", "SubnetId", "VolumeId",
 			"TransitGatewayAttachmentId", "TransitGatewayRouteTableId", "TransitGatewayId", "InternetGatewayId", "EgressOnlyInternetGatewayId", "VpcPeeringConnectionId", "PrefixListId", "ReservationId", "VpcId", "DhcpOptionsId", "ImageId", "VersionNumber", "LaunchTemplateId",
-			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "QuotaCode", "VersionId", "Key", "Id", "Name", "name",
+			"AutoScalingGroupName", "LaunchConfigurationName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "QuotaCode", "VersionId", "Key", "Id", "Name", "name",
 		} {
 			switch v := e[member].(type) {
 			case string:

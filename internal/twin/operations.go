@@ -37,7 +37,7 @@ var operations = func() []Operation {
 		{"ec2", "DescribeInstances DescribeInstanceAttribute DescribeVolumes DescribeImages", "instances, and how they boot"},
 		{"ec2", "GetConsoleOutput", "what nodes wrote when they booted"},
 		{"ec2", "DescribeLaunchTemplates DescribeLaunchTemplateVersions", "how node groups launch instances"},
-		{"autoscaling", "DescribeAutoScalingGroups DescribeScalingActivities DescribeLifecycleHooks", "how many nodes there should be, and why launches failed"},
+		{"autoscaling", "DescribeAutoScalingGroups DescribeLaunchConfigurations DescribeScalingActivities DescribeLifecycleHooks", "how many nodes there should be, and why launches failed"},
 		{"eks", "ListClusters DescribeCluster ListNodegroups DescribeNodegroup ListAddons DescribeAddon ListFargateProfiles DescribeFargateProfile", "clusters and what belongs to them"},
 		{"eks", "ListAccessEntries DescribeAccessEntry ListAssociatedAccessPolicies", "who may enter a cluster"},
 		{"eks", "ListPodIdentityAssociations DescribePodIdentityAssociation ListIdentityProviderConfigs DescribeIdentityProviderConfig", "identities of pods and users"},

@@ -44,6 +44,19 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 		return nil, nil, err
 	}
 	var writes []module.Write
+	configurations, err := recording.Pages[awsautoscaling.DescribeLaunchConfigurationsInput, awsautoscaling.DescribeLaunchConfigurationsOutput](r, "autoscaling", "DescribeLaunchConfigurations")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range configurations {
+		for _, c := range p.Output.LaunchConfigurations {
+			name := aws.ToString(c.LaunchConfigurationName)
+			if name == "" || c.ImageId == nil || !strings.HasSuffix(aws.ToString(c.LaunchConfigurationARN), ":launchConfigurationName/"+name) {
+				return nil, nil, fmt.Errorf("the source's answer to autoscaling:DescribeLaunchConfigurations: configuration %q has no image, or an ARN of another one", name)
+			}
+			writes = append(writes, module.Put(configs, sc.group(name), c))
+		}
+	}
 	known := map[string]bool{}
 	for _, p := range pages {
 		for _, g := range p.Output.AutoScalingGroups {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -101,6 +102,16 @@ func UsedIn(r *recording.Recording) (*Used, error) {
 						if p.Name != nil {
 							u.Profiles[*p.Name] = true
 						}
+					}
+				}
+			})
+		},
+		func() error {
+			return eachOf(r, "autoscaling", "DescribeLaunchConfigurations", func(_ *awsautoscaling.DescribeLaunchConfigurationsInput, out *awsautoscaling.DescribeLaunchConfigurationsOutput) {
+				for _, c := range out.LaunchConfigurations {
+					u.add(c.IamInstanceProfile)
+					if name := aws.ToString(c.IamInstanceProfile); name != "" && !strings.HasPrefix(name, "arn:") {
+						u.Profiles[name] = true
 					}
 				}
 			})

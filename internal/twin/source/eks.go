@@ -184,6 +184,16 @@ func (r *reader) readScaling(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	configurations := ofScaling("DescribeLaunchConfigurations", r.scaling.DescribeLaunchConfigurations)
+	configurations.redact = func(out *awsautoscaling.DescribeLaunchConfigurationsOutput) (found bool) {
+		for i := range out.LaunchConfigurations {
+			found = redactBase64(&out.LaunchConfigurations[i].UserData) || found
+		}
+		return found
+	}
+	if err := describe(ctx, r, configurations, &awsautoscaling.DescribeLaunchConfigurationsInput{}, ""); err != nil {
+		return err
+	}
 	hooks, activities := ofScaling("DescribeLifecycleHooks", r.scaling.DescribeLifecycleHooks), ofScaling("DescribeScalingActivities", r.scaling.DescribeScalingActivities)
 	// The last hundred are enough to see why launches fail. Six weeks of a busy group are tens of thousands.
 	activities.onePage = true
