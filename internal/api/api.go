@@ -91,6 +91,16 @@ type Status struct {
 	DataVersion int `json:"dataVersion"`
 	// Unreadable are the records that cannot be read, which every list leaves out.
 	Unreadable []UnreadableRecord `json:"unreadable,omitempty"`
+	// Twins are the accounts that are copies of AWS accounts.
+	Twins []TwinStatus `json:"twins,omitempty"`
+}
+
+// TwinStatus is one twin in Status.
+type TwinStatus struct {
+	Account string    `json:"account"`
+	Region  string    `json:"region"`
+	Read    time.Time `json:"read"`    // when its source was read
+	Changed bool      `json:"changed"` // whether anything was changed in it since
 }
 
 // UnreadableRecord is a record in the store that cannot be read.

@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/twin/account"
 )
 
 // addDaemonAPI adds the daemon's own paths below /_drydock/, which its commands and test suites use, to those of the
@@ -155,6 +156,9 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 	s.DataVersion = d.store.DataVersion().Number()
 	for _, u := range d.store.Unreadable() {
 		s.Unreadable = append(s.Unreadable, api.UnreadableRecord{Collection: u.Collection, Key: u.Key.String(), Reason: u.Reason.Error()})
+	}
+	for _, t := range account.All(d.store) {
+		s.Twins = append(s.Twins, api.TwinStatus{Account: t.Source.Account, Region: t.Source.Region, Read: t.Source.Started, Changed: t.Changed})
 	}
 	httpapi.Answer(w, s)
 }

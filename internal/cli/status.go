@@ -35,6 +35,13 @@ func newStatus(o *globalOptions) *cobra.Command {
 			default:
 				fmt.Fprintf(o.streams.Out, "%d unreadable records were skipped; `drydock status --output json` lists them\n", n)
 			}
+			for _, t := range s.Twins {
+				changed := "nothing was changed in it"
+				if t.Changed {
+					changed = "changed since"
+				}
+				fmt.Fprintf(o.streams.Out, "account %s is a twin of AWS's in %s, as of %s; %s\n", t.Account, t.Region, t.Read.UTC().Format(time.RFC3339), changed)
+			}
 			if len(s.Clusters) == 0 {
 				fmt.Fprintln(o.streams.Out, "no clusters")
 				return nil
