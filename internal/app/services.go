@@ -419,8 +419,9 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		Observed: func(id, instance string) (account.Observation, bool) {
 			return account.Observed(d.store, id, instance)
 		},
-		IsTwin: func(id string) bool { _, ok := account.Of(d.store, id); return ok },
-		Caller: keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}.caller,
+		IsTwin:  func(id string) bool { _, ok := account.Of(d.store, id); return ok },
+		Changed: func(id string) bool { t, ok := account.Of(d.store, id); return ok && t.Changed },
+		Caller:  keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}.caller,
 	})
 	d.podRuns = podrun.New(podrun.Config{
 		EC2: d.ec2, EKS: d.eks, Machines: d.machines, ControlPlanes: planes{d.planes, d.store}, Why: d.why,

@@ -181,8 +181,16 @@ func (x *Explainer) observe(e *api.NodeExplanation) {
 	was := o.Node != nil && o.Node.Ready == "True"
 	switch failed := e.FirstFailed(); {
 	case e.Ready && !was:
-		e.Disagreement = "Drydock predicts that the node is Ready, and it was not: something that Drydock does not know keeps it out"
+		e.Disagreement = "Drydock predicts that the node is Ready, and it was not: " + x.changedSince(e.Account) + "something that Drydock does not know keeps it out"
 	case failed != nil && !e.Ready && was:
-		e.Disagreement = "Drydock predicts that the node fails at " + failed.Name + ", and it was Ready: either it would not join again, or Drydock is wrong"
+		e.Disagreement = "Drydock predicts that the node fails at " + failed.Name + ", and it was Ready: " + x.changedSince(e.Account) + "it would not join again, or Drydock is wrong"
 	}
+}
+
+// changedSince begins the reasons of a disagreement in a twin in which something was changed.
+func (x *Explainer) changedSince(account string) string {
+	if x.cfg.Changed != nil && x.cfg.Changed(account) {
+		return "what was changed in the twin is why, or "
+	}
+	return ""
 }

@@ -70,6 +70,8 @@ type Config struct {
 	Inventory Inventory
 	// Observed returns what AWS showed of an instance of a twin.
 	Observed func(account, instance string) (account.Observation, bool)
+	// Changed reports whether something was changed in a twin.
+	Changed func(account string) bool
 	// ClientAddress is the laptop's address. If it is invalid, reach.Client is used.
 	ClientAddress netip.Addr
 }
