@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/twin/account"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -257,6 +258,39 @@ func TestUnknownHosts(t *testing.T) {
 			e := api.NodeExplanation{Instance: "i-1", Account: "111122223333", Steps: []api.Step{{Name: tt.step, State: api.StepFailed}}}
 			if got := strings.Join(x.unknownHosts(&e), "; "); got != tt.want {
 				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// A prediction that differs from what AWS showed is said to. A change in the twin may be the reason.
+func TestDisagreement(t *testing.T) {
+	ready := &account.NodeObservation{Name: "n", Ready: "True"}
+	failed := []api.Step{{Name: node.StepImage, State: api.StepFailed}}
+	for _, tt := range []struct {
+		name     string
+		observed account.Observation
+		predicts bool // ready
+		changed  bool
+		want     string
+	}{
+		{"both ready", account.Observation{State: "running", NodesRead: true, Node: ready}, true, false, ""},
+		{"neither", account.Observation{State: "running", NodesRead: true}, false, false, ""},
+		{"only predicted", account.Observation{State: "running", NodesRead: true}, true, false, "Drydock predicts that the node is Ready, and it was not: something that Drydock does not know keeps it out"},
+		{"only predicted, after a change", account.Observation{State: "running", NodesRead: true}, true, true, "Drydock predicts that the node is Ready, and it was not: what was changed in the twin is why, or something that Drydock does not know keeps it out"},
+		{"only observed", account.Observation{State: "running", NodesRead: true, Node: ready}, false, false, "Drydock predicts that the node fails at image, and it was Ready: it would not join again, or Drydock is wrong"},
+		{"nodes were not read", account.Observation{State: "running"}, true, false, ""},
+		{"the instance was stopped", account.Observation{State: "stopped", NodesRead: true}, true, false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := New(Config{Changed: func(string) bool { return tt.changed }, Observed: func(string, string) (account.Observation, bool) { return tt.observed, true }})
+			e := api.NodeExplanation{Instance: "i-1", Account: "111122223333", Ready: tt.predicts}
+			if !tt.predicts {
+				e.Steps = failed
+			}
+			x.observe(&e)
+			if e.Disagreement != tt.want {
+				t.Errorf("got %q", e.Disagreement)
 			}
 		})
 	}
