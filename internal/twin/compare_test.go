@@ -41,6 +41,16 @@ func TestCompare(t *testing.T) {
 	if got, err := Compare(vpcs("10.0.0.0/16"), vpcs("10.1.0.0/16")); err != nil || len(got) != 1 || got[0].Path != "Vpcs[vpc-1].CidrBlock" {
 		t.Errorf("got %v, %v", got, err)
 	}
+	policies := func(arns ...string) *recording.Recording {
+		text := ""
+		for _, a := range arns {
+			text += `,{"Arn":"` + a + `"}`
+		}
+		return of(`{"Policies":[{"Arn":"arn:aws:iam::111122223333:policy/own"}` + text + `]}`)
+	}
+	if got, err := Compare(policies("arn:aws:iam::aws:policy/ReadOnlyAccess"), policies("arn:aws:iam::111122223333:policy/other")); err != nil || len(got) != 1 || got[0].Path != "Policies[arn:aws:iam::111122223333:policy/other]" {
+		t.Errorf("got %v, %v", got, err)
+	}
 	if same, err := Compare(twin, twin); err != nil || len(same) > 0 {
 		t.Errorf("a recording differs from itself: %v, %v", same, err)
 	}
