@@ -70,7 +70,7 @@ const wellKnownKey = "test"
 type identities struct{ iam *iam.Service }
 
 // trusted are the services that EKS looks for in trust policies.
-var trusted = []string{"eks.amazonaws.com", "ec2.amazonaws.com", "eks-fargate-pods.amazonaws.com", "pods.eks.amazonaws.com", "capabilities.eks.amazonaws.com"}
+var trusted = []string{"eks.amazonaws.com", "ec2.amazonaws.com", "eks-fargate-pods.amazonaws.com", "pods.eks.amazonaws.com", "capabilities.eks.amazonaws.com", "ssm.amazonaws.com"}
 
 func (i identities) identity(ctx context.Context, name string) (eks.Identity, error) {
 	a, err := arn.Parse(name)

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -117,7 +118,7 @@ func (d *Denial) message() string {
 	if ec2 {
 		b.WriteString("You are not authorized to perform this operation. ")
 	}
-	b.WriteString("User: " + d.Principal.ARN + " is not authorized to perform: " + dec.Action)
+	b.WriteString("User: " + cmp.Or(d.Principal.ARN, PrincipalOf(d.Principal).Service) + " is not authorized to perform: " + dec.Action)
 	// EC2 leaves out the resource if the action has none.
 	if dec.Resource != "" && (dec.Resource != "*" || !ec2) {
 		b.WriteString(" on resource: " + d.display())

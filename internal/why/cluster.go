@@ -123,7 +123,9 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 	}
 	out.Unknown = x.unknown(account, unreadInstances)
 	if nodegroup != "" {
-		return out, nil
+		notes, err := x.cfg.EKS.NodegroupUpdateNotes(ctx, cluster, nodegroup)
+		out.Notes = append(out.Notes, notes...)
+		return out, err
 	}
 	for _, id := range x.cfg.Machines.FargateOf(account, region, cluster) {
 		e, err := x.explainNode(account, region, id, known)

@@ -94,6 +94,8 @@ type EKS interface {
 	NodegroupLaunchIssue(ctx context.Context, cluster, nodegroup string) (*ekstypes.Issue, error)
 	// UpdateNotes returns why an update of a cluster has not succeeded, and why a change of its version would be refused.
 	UpdateNotes(ctx context.Context, cluster string) ([]string, error)
+	// NodegroupUpdateNotes returns why an update of a node group has not succeeded.
+	NodegroupUpdateNotes(ctx context.Context, cluster, nodegroup string) ([]string, error)
 	APIEndpoints(ctx context.Context, account, region string) ([]eks.APIEndpoint, error)
 	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
 	ServiceAccountIdentity(ctx context.Context, cluster, namespace, account string) (eks.ServiceAccountIdentity, error)

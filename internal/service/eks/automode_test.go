@@ -237,7 +237,8 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 		"nodeclaims":  object(`{"metadata":{"name":"default-abcde"},"status":{"conditions":[{"type":"Drifted","status":"False"},{"type":"Launched","status":"Unknown","reason":"InsufficientCapacity"}]}}`),
 	})
 	_, err := w.toVersion(version("1.35"))
-	testkit.WantErrorWith(t, err, "InvalidRequestException", "EKS Auto Mode node disruption: A disruption budget of the node pool default allows no node to drift.")
+	wantError(t, err, "InvalidStateException", notReadyToRollBack)
+	w.wouldBeRefused("a rollback", "1.35", "EKS Auto Mode node disruption: A disruption budget of the node pool default allows no node to drift.")
 	notes := strings.Join(w.updateNotes(), "\n")
 	for _, want := range []string{
 		"EKS Auto Mode's NodeClass default is not ready: InstanceProfileReady: not authorized to perform: iam:AddRoleToInstanceProfile",

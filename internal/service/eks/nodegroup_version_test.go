@@ -172,6 +172,10 @@ func TestAVersionUpdateThatABudgetBlocksIsTurnedBack(t *testing.T) {
 	if asJSON(up.Errors) != asJSON(want) || up.Status != ekstypes.UpdateStatusFailed {
 		t.Errorf("update %s %s", up.Status, asJSON(up.Errors))
 	}
+	note := "the VersionUpdate of node group ng, requested at " + up.CreatedAt.UTC().Format(time.RFC3339) + ", failed: PodEvictionFailure: " + *want[0].ErrorMessage
+	if got := w.updateNotes(); !slices.Contains(got, note) {
+		t.Errorf("notes %q, want %q", got, note)
+	}
 	after := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
 	if *after.ReleaseVersion != *before.ReleaseVersion || *after.ScalingConfig.DesiredSize != 2 {
 		t.Errorf("group %s of %d", *after.ReleaseVersion, *after.ScalingConfig.DesiredSize)

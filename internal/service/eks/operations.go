@@ -60,7 +60,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "DeleteCapability", Members: "*"},
 		{Name: "ListCapabilities", Members: "*"},
 		{Name: "DisassociateIdentityProviderConfig", Members: "*"},
-		{Name: "DescribeClusterVersions", Members: "*"},
+		{Name: "DescribeClusterVersions", Members: "*", Except: "versions before 1.33, which Drydock's control planes cannot be"},
 		{Name: "ListUpdates", Members: "*"},
 		{Name: "DescribeUpdate", Members: "*", Settled: awsapi.SettledWhen(func(out *awseks.DescribeUpdateOutput) bool {
 			return out.Update.Status != ekstypes.UpdateStatusInProgress
@@ -70,7 +70,7 @@ func (s *Service) AWS() awsapi.Service {
 			Members: `clusterName nodegroupName nodeRole subnets scalingConfig instanceTypes amiType capacityType diskSize
 				labels taints tags updateConfig launchTemplate version
 				releaseVersion clientRequestToken remoteAccess nodeRepairConfig`,
-			Except: "Windows and FIPS AMI types, launch templates with instance requirements, enabled warm pools of node groups",
+			Except: nodegroupNote,
 		},
 		{Name: "DescribeNodegroup", Members: "clusterName nodegroupName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeNodegroupOutput) bool {
 			switch out.Nodegroup.Status {
@@ -83,7 +83,7 @@ func (s *Service) AWS() awsapi.Service {
 		{
 			Name:    "UpdateNodegroupConfig",
 			Members: `clusterName nodegroupName scalingConfig labels taints updateConfig clientRequestToken nodeRepairConfig`,
-			Except:  "enabled warm pools of node groups",
+			Except:  warmPoolNote,
 		},
 		{Name: "UpdateNodegroupVersion", Members: "*"},
 		{Name: "DeleteNodegroup", Members: "clusterName nodegroupName"},
@@ -132,6 +132,12 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "ListTagsForResource", Members: "*"},
 	}}
 }
+
+// What node groups lack.
+const (
+	warmPoolNote  = "enabled warm pools (and warmPoolConfig with them): node groups do not hand stopped instances over to their clusters"
+	nodegroupNote = "Windows and FIPS AMI types, for which there are no images; launch templates with instance requirements, because node groups do not choose types by them; " + warmPoolNote
+)
 
 // autoModeNote is what EKS Auto Mode lacks.
 const autoModeNote = "EKS Auto Mode supports what docs/auto-mode.md lists"

@@ -44,6 +44,19 @@ func (w *world) toVersion(in *awseks.UpdateClusterVersionInput) (*ekstypes.Updat
 	return out.Update, nil
 }
 
+const (
+	notReadyToUpgrade  = "Upgrade readiness issues detected. Call the EKS ListInsights API to view upgrade blocking issues detected by EKS. Pass the force flag to override upgrade readiness errors and proceed with upgrade."
+	notReadyToRollBack = "Rollback readiness issues detected. Call the EKS ListInsights API to view rollback blocking issues detected by EKS. Pass the force flag to override rollback readiness errors and proceed with rollback."
+)
+
+// wouldBeRefused checks that `drydock why cluster` says which insight refuses a change of the version.
+func (w *world) wouldBeRefused(what, version, reason string) {
+	w.Helper()
+	if want, got := what+" to Kubernetes "+version+" would be refused unless forced: "+reason, w.updateNotes(); !slices.Contains(got, want) {
+		w.Errorf("notes %q, want %q", got, want)
+	}
+}
+
 // upgraded changes the version and waits until the update has ended.
 func (w *world) upgraded(in *awseks.UpdateClusterVersionInput) *ekstypes.Update {
 	w.Helper()
@@ -179,17 +192,16 @@ func TestNodesTooOldForTheNextVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.node("mine", "v1.31.0", "")
-	want := "Cluster dev is not ready for Kubernetes version 1.36. Resolve these cluster insights, or set force to override them: " +
-		"Kubelet version skew: kubelet version 1.31 is more than 3 minor versions older than Kubernetes version 1.36."
 	w.eventually(func() error {
 		if _, err = w.toVersion(version("1.36")); err == nil {
 			t.Fatal("the update was accepted")
 		}
-		if got, ok := errors.AsType[*ekstypes.InvalidRequestException](err); !ok || got.ErrorMessage() != want {
+		if got, ok := errors.AsType[*ekstypes.InvalidStateException](err); !ok || got.ErrorMessage() != notReadyToUpgrade {
 			return err
 		}
 		return nil
 	})
+	w.wouldBeRefused("an upgrade", "1.36", "Kubelet version skew: kubelet version 1.31 is more than 3 minor versions older than Kubernetes version 1.36.")
 	if up := w.upgraded(in); up.Status != ekstypes.UpdateStatusSuccessful {
 		t.Errorf("forced update: %+v", up)
 	}
@@ -206,7 +218,8 @@ func TestVersionUpdateNeedsFreeAddresses(t *testing.T) {
 	_, err := w.toVersion(version("1.36"))
 	text := "One or more of the subnets associated with your cluster does not have enough available IP addresses for Amazon EKS to perform cluster management operations. " +
 		"Free up addresses in the subnet(s), or associate different subnets to your cluster using the Amazon EKS update-cluster-config API."
-	wantError(t, err, "InvalidRequestException", "Cluster dev is not ready for Kubernetes version 1.36. Resolve these cluster insights, or set force to override them: Cluster health issues: "+text)
+	wantError(t, err, "InvalidStateException", notReadyToUpgrade)
+	w.wouldBeRefused("an upgrade", "1.36", "Cluster health issues: "+text)
 	in := version("1.36")
 	in.Force = true
 	up := w.upgraded(in)
@@ -270,8 +283,8 @@ func TestRollback(t *testing.T) {
 	})
 	in := &awseks.UpdateClusterVersionInput{Version: aws.String("1.35"), RollbackConfig: &ekstypes.RollbackConfig{TimeoutMinutes: aws.Int32(120)}}
 	_, err = w.toVersion(in)
-	wantError(t, err, "InvalidRequestException", "Cluster dev is not ready for Kubernetes version 1.35. Resolve these cluster insights, or set force to override them: "+
-		"Kubelet version skew: kubelet version 1.36 is newer than Kubernetes version 1.35.")
+	wantError(t, err, "InvalidStateException", notReadyToRollBack)
+	w.wouldBeRefused("a rollback", "1.35", "Kubelet version skew: kubelet version 1.36 is newer than Kubernetes version 1.35.")
 	in.Force = true
 	up := w.upgraded(in)
 	if up.Type != ekstypes.UpdateTypeVersionRollback || up.Status != ekstypes.UpdateStatusSuccessful {
@@ -319,15 +332,16 @@ func TestRollbackReadiness(t *testing.T) {
 	if s := status(); s != ekstypes.InsightStatusValueError {
 		t.Errorf("status %s with objects of %s", s, uri)
 	}
-	const refused = "Cluster dev is not ready for Kubernetes version %s. Resolve these cluster insights, or set force to override them: "
 	_, err := w.toVersion(version(before))
-	wantError(t, err, "InvalidRequestException", fmt.Sprintf(refused+"%s: The cluster has objects of %s, which Kubernetes version %[1]s does not serve.", before, name, uri))
+	wantError(t, err, "InvalidStateException", notReadyToRollBack)
+	w.wouldBeRefused("a rollback", before, fmt.Sprintf("%s: The cluster has objects of %s, which Kubernetes version %s does not serve.", name, uri, before))
 
 	objects.mu.Lock()
 	objects.served, objects.silent = nil, errors.New("it does not answer")
 	objects.mu.Unlock()
 	_, err = w.toVersion(version(before))
-	testkit.WantErrorWith(t, err, "InvalidRequestException", name+": it does not answer")
+	wantError(t, err, "InvalidStateException", notReadyToRollBack)
+	w.wouldBeRefused("a rollback", before, name+": it does not answer")
 	in := version(before)
 	in.Force = true
 	if up := w.upgraded(in); up.Status != ekstypes.UpdateStatusSuccessful || up.Type != ekstypes.UpdateTypeVersionRollback {

@@ -158,9 +158,9 @@ func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.
 	if err != nil {
 		return err
 	}
-	category, failing := ekstypes.CategoryUpgradeReadiness, []ekstypes.InsightStatusValue{ekstypes.InsightStatusValueError}
+	category := ekstypes.CategoryUpgradeReadiness
 	if up.Update.Type == ekstypes.UpdateTypeVersionRollback {
-		category, failing = ekstypes.CategoryRollbackReadiness, append(failing, ekstypes.InsightStatusValueUnknown)
+		category = ekstypes.CategoryRollbackReadiness
 	} else if ev.unknown != "" {
 		return errNoAnswer(ev.unknown)
 	}
@@ -170,16 +170,18 @@ func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.
 	if force {
 		return nil
 	}
-	var problems []string
 	for _, i := range ev.insights() {
-		if i.Category == category && *i.KubernetesVersion == up.Version && slices.Contains(failing, i.InsightStatus.Status) {
-			problems = append(problems, *i.Name+": "+*i.InsightStatus.Reason)
+		if i.Category == category && *i.KubernetesVersion == up.Version && slices.Contains(failing[category], i.InsightStatus.Status) {
+			return errInsights(key.ID, category)
 		}
 	}
-	if len(problems) > 0 {
-		return errInsights(key.ID, up.Version, problems)
-	}
 	return nil
+}
+
+// failing are the states of insights that refuse a change of the version.
+var failing = map[ekstypes.Category][]ekstypes.InsightStatusValue{
+	ekstypes.CategoryUpgradeReadiness:  {ekstypes.InsightStatusValueError},
+	ekstypes.CategoryRollbackReadiness: {ekstypes.InsightStatusValueError, ekstypes.InsightStatusValueUnknown},
 }
 
 // nodegroupsBehind returns the managed node groups whose kubelets are too old for a version.
@@ -281,29 +283,25 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	var out []string
 	for _, last := range s.lastUpdates(key) {
 		what := string(last.Update.Type)
-		if last.Version != "" {
-			if last.Version == *rec.Cluster.Version {
-				continue
-			}
+		switch {
+		case last.Nodegroup != "":
+			what += " of node group " + last.Nodegroup
+		case last.Addon != "":
+			what += " of add-on " + last.Addon
+		case last.Version == *rec.Cluster.Version:
+			continue
+		case last.Version != "":
 			what = "update to Kubernetes " + last.Version
 		}
-		at := last.Update.CreatedAt.Format(time.RFC3339)
-		switch last.Update.Status {
-		case ekstypes.UpdateStatusInProgress:
-			note := fmt.Sprintf("the %s, requested at %s, is in progress", what, at)
-			if r := rec.Rollback; r != nil && r.Update == *last.Update.Id && rec.Cluster.Status == ekstypes.ClusterStatusActive {
-				left, err := s.auto.Newer(ctx, key, r.Version)
-				if err != nil {
-					return nil, err
-				}
-				note += fmt.Sprintf(": %d nodes of EKS Auto Mode have a newer version and are replaced first, until %s; disruption budgets of node pools, pod disruption budgets and karpenter.sh/do-not-disrupt delay that", left, r.Until.Format(time.RFC3339))
+		notes := notesOf(what, &last.Update)
+		if r := rec.Rollback; r != nil && r.Update == *last.Update.Id && last.Update.Status == ekstypes.UpdateStatusInProgress && rec.Cluster.Status == ekstypes.ClusterStatusActive {
+			left, err := s.auto.Newer(ctx, key, r.Version)
+			if err != nil {
+				return nil, err
 			}
-			out = append(out, note)
-		case ekstypes.UpdateStatusFailed:
-			for _, e := range last.Update.Errors {
-				out = append(out, fmt.Sprintf("the %s, requested at %s, failed: %s: %s", what, at, e.ErrorCode, aws.ToString(e.ErrorMessage)))
-			}
+			notes[0] += fmt.Sprintf(": %d nodes of EKS Auto Mode have a newer version and are replaced first, until %s; disruption budgets of node pools, pod disruption budgets and karpenter.sh/do-not-disrupt delay that", left, r.Until.Format(time.RFC3339))
 		}
+		out = append(out, notes...)
 	}
 	if rec.PlatformTo != "" {
 		out = append(out, "AWS is moving the cluster to platform version "+rec.PlatformTo)
@@ -348,26 +346,59 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	}
 	what := map[ekstypes.Category]string{ekstypes.CategoryUpgradeReadiness: "an upgrade", ekstypes.CategoryRollbackReadiness: "a rollback"}
 	for _, i := range ev.insights() {
-		if i.InsightStatus.Status == ekstypes.InsightStatusValueError && offered(*i.KubernetesVersion) {
+		if slices.Contains(failing[i.Category], i.InsightStatus.Status) && offered(*i.KubernetesVersion) {
 			out = append(out, fmt.Sprintf("%s to Kubernetes %s would be refused unless forced: %s: %s", what[i.Category], *i.KubernetesVersion, *i.Name, *i.InsightStatus.Reason))
 		}
 	}
 	return out, nil
 }
 
-// lastUpdates returns the last update of each kind of a cluster itself, oldest first. A rollback is of the same kind as an
-// upgrade.
+// NodegroupUpdateNotes explains which updates of a node group are in progress, and why the last one of a type has failed.
+func (s *Service) NodegroupUpdateNotes(ctx context.Context, cluster, nodegroup string) ([]string, error) {
+	key, _, err := s.Cluster(ctx, &cluster)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, last := range s.lastUpdates(key) {
+		if last.Nodegroup == nodegroup {
+			out = append(out, notesOf(string(last.Update.Type), &last.Update)...)
+		}
+	}
+	return out, nil
+}
+
+// notesOf explains an update that is in progress or has failed.
+func notesOf(what string, u *ekstypes.Update) []string {
+	at := u.CreatedAt.Format(time.RFC3339)
+	switch u.Status {
+	case ekstypes.UpdateStatusInProgress:
+		return []string{fmt.Sprintf("the %s, requested at %s, is in progress", what, at)}
+	case ekstypes.UpdateStatusFailed:
+		var out []string
+		for _, e := range u.Errors {
+			out = append(out, fmt.Sprintf("the %s, requested at %s, failed: %s: %s", what, at, e.ErrorCode, aws.ToString(e.ErrorMessage)))
+		}
+		return out
+	}
+	return nil
+}
+
+// lastUpdates returns the last update of each kind of a cluster, and of each of its node groups and add-ons, oldest first. A
+// rollback is of the same kind as an upgrade.
 func (s *Service) lastUpdates(key store.Key) []*record.Update {
-	last := map[ekstypes.UpdateType]*record.Update{}
+	type of struct {
+		kind             ekstypes.UpdateType
+		nodegroup, addon string
+	}
+	last := map[of]*record.Update{}
 	for _, i := range record.Updates.All(s.Store, key.AllBelow()) {
-		up, kind := &i.Value, i.Value.Update.Type
-		if up.Nodegroup != "" || up.Addon != "" {
-			continue
-		}
+		up := &i.Value
+		kind := of{up.Update.Type, up.Nodegroup, up.Addon}
 		if up.Version != "" {
-			kind = ekstypes.UpdateTypeVersionUpdate
+			kind.kind = ekstypes.UpdateTypeVersionUpdate
 		}
-		// No update begins while another one is in progress, so that one is the last even if both began in the same second.
+		// No update begins while another one of the same is in progress, so that one is the last even if both began in the same second.
 		old := last[kind]
 		if old == nil || up.Update.Status == ekstypes.UpdateStatusInProgress ||
 			old.Update.Status != ekstypes.UpdateStatusInProgress && up.Update.CreatedAt.After(*old.Update.CreatedAt) {
@@ -420,8 +451,15 @@ func errNodegroupsBehind(cluster string, groups []string, version string) error 
 	return ekserr.InvalidRequest(cluster, "Nodegroups %s must be updated to match cluster version %s before updating cluster version", strings.Join(groups, ", "), version)
 }
 
-func errInsights(cluster, version string, failing []string) error {
-	return ekserr.InvalidRequest(cluster, "Cluster %s is not ready for Kubernetes version %s. Resolve these cluster insights, or set force to override them: %s", cluster, version, strings.Join(failing, "; "))
+// [seen] hashicorp/terraform-provider-aws#42031. The words for a rollback are from memory. `drydock why cluster` says which
+// insights they are.
+func errInsights(cluster string, of ekstypes.Category) error {
+	what := "upgrade"
+	if of == ekstypes.CategoryRollbackReadiness {
+		what = "rollback"
+	}
+	return ekserr.InvalidState(cluster, "%s readiness issues detected. Call the EKS ListInsights API to view %s blocking issues detected by EKS. Pass the force flag to override %s readiness errors and proceed with %s.",
+		strings.ToUpper(what[:1])+what[1:], what, what, what)
 }
 
 func errRollbackConfig(cluster, to string) error {

@@ -38,6 +38,11 @@ func InvalidRequest(cluster, format string, args ...any) error {
 	return &ekstypes.InvalidRequestException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
 }
 
+// InvalidState rejects a request because of what EKS knows about the cluster.
+func InvalidState(cluster, format string, args ...any) error {
+	return &ekstypes.InvalidStateException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
+}
+
 // InUse refuses to create a resource that exists, or to change one that is already changing.
 func InUse(cluster, format string, args ...any) error {
 	return &ekstypes.ResourceInUseException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
