@@ -175,7 +175,8 @@ func (i *instance) live(ctx context.Context, data []byte) {
 
 func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	i.phase(node.PhaseJoining, "")
-	if i.in.Image.Family != images.AL2 && !i.managed() && !i.retry(ctx, node.StepName, func() (string, error) { // bootstrap.sh has done it
+	// bootstrap.sh has done it, and nodeadm does it at boot only.
+	if i.in.Image.Family != images.AL2 && i.booted == nil && !i.managed() && !i.retry(ctx, node.StepName, func() (string, error) {
 		err := i.call(ctx, node.ActionDescribeInstances)
 		if err != nil && i.image != nil {
 			i.image.ami.NodeadmFailed(err, true)
@@ -204,17 +205,23 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	}) {
 		return
 	}
-	i.began = true
 	c := &client{i: i, cfg: cfg, node: shape.Name}
+	// The kubelet says in its log what keeps it out, unless it has no credentials. A restarted one need not wait for the check.
+	started := i.began && i.startKubelet(ctx, cfg, shape, c) == nil
+	i.began = true
 	if !i.retry(ctx, node.StepIdentity, func() (string, error) {
-		if err := c.check(ctx); err != nil {
-			return "", err
+		err := c.check(ctx)
+		if err != nil && !started {
+			started = i.startKubelet(ctx, cfg, shape, c) == nil
 		}
-		return "role " + i.in.RoleARN, nil
+		return "role " + i.in.RoleARN, err
 	}) {
 		return
 	}
 	if !i.retry(ctx, node.StepRegister, func() (string, error) {
+		if started {
+			return "node " + shape.Name + " registers", i.writeToken(ctx, c)
+		}
 		return "node " + shape.Name + " registers", i.startKubelet(ctx, cfg, shape, c)
 	}) {
 		return
