@@ -128,6 +128,11 @@ func (n *boxNetwork) lead(c *boxConn, metadata *handoff) {
 	if err != nil {
 		n.log.Debug("a connection of a machine was refused", "instance", c.in.ID, "to", name, "port", to.Port(), "err", err)
 		n.learn(ctx, c.in, name, to.Addr())
+		if silent(err) { // the network has just changed
+			if err := n.darken(ctx, map[string][]netip.AddrPort{c.in.ID: {to}}); err != nil {
+				n.log.Warn("the network of machines that run containers could not be changed", "err", err)
+			}
+		}
 		c.reset()
 		return
 	}
