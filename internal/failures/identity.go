@@ -34,7 +34,7 @@ func identity() []Failure {
 		{
 			ID: "mapped-username", Title: "aws-auth has the wrong username", Broken: "The username in aws-auth is not system:node:{{EC2PrivateDNSName}}, so the cluster identifies the node by the wrong name.",
 			Own: OwnRole, Break: []string{mapping(`/$ROLE\"/s|{{EC2PrivateDNSName}}|{{SessionName}}|`)}, UserData: nodeConfig, Launch: launch, Outcome: Out,
-			Symptom: `nodes \\?"ip-.*is forbidden: node \\?"i-[0-9a-f]+\\?" is not allowed to modify node`,
+			Symptom: `nodes \\?"ip-.*is forbidden: (node \\?"i-[0-9a-f]+\\?" is not allowed to modify node|User \\?"system:node:i-[0-9a-f]+\\?" cannot get resource)`,
 			Step:    "register", Verdict: []string{"because of cluster, Forbidden", "its username must be system:node:{{EC2PrivateDNSName}}", "fix: kubectl patch configmap aws-auth"},
 			Fix:     []string{mapping(`/$ROLE\"/s|{{SessionName}}|{{EC2PrivateDNSName}}|`)},
 			Sources: []string{docAuth, "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction"},
@@ -42,7 +42,7 @@ func identity() []Failure {
 		{
 			ID: "mapped-groups", Title: "aws-auth has no groups", Broken: "The groups system:bootstrappers and system:nodes are missing in aws-auth: the cluster recognizes the node but does not let it do anything.",
 			Own: OwnRole, Break: []string{mapping(`/$ROLE\"/s|groups: .*]|groups: []|`)}, UserData: nodeConfig, Launch: launch, Outcome: Out,
-			Symptom: `nodes is forbidden: User \\?"system:node:ip-.* cannot create resource \\?"nodes\\?"`,
+			Symptom: `nodes.* is forbidden: User \\?"system:node:ip-.* cannot (create|get) resource \\?"nodes\\?"`,
 			Step:    "register", Verdict: []string{"because of cluster, Forbidden", "in neither of the groups system:bootstrappers and system:nodes", "fix: kubectl patch configmap aws-auth"},
 			Fix:     []string{mapping(`/$ROLE\"/s|groups: \[\]|groups: [system:bootstrappers, system:nodes]|`)},
 			Sources: []string{docAuth},

@@ -66,6 +66,7 @@ type kubelet struct {
 	uid      types.UID // of the Node object
 	rebooted bool      // the Node object is from an earlier boot
 	existed  bool      // pods may already exist
+	hidden   error     // why the node that may not be created cannot be read either
 
 	begun        time.Time // when run began
 	network      bool      // the CNI has addresses
@@ -148,12 +149,21 @@ func (k *kubelet) register(ctx context.Context) error {
 	if apierrors.IsAlreadyExists(err) {
 		return k.reregister(ctx)
 	}
+	k.hidden = nil
+	if apierrors.IsForbidden(err) && minor(k.m.in.Image.KubeletVersion) >= getsForbidden {
+		var have corev1.Node
+		k.hidden = k.client.do(ctx, http.MethodGet, k.nodePath(), nil, nil, &have)
+	}
 	if err != nil {
 		return err
 	}
 	k.uid, k.object = created.UID, nil
 	return nil
 }
+
+// getsForbidden is the minor version since which the kubelet asks for its node if it may not create it, and logs that error.
+// https://github.com/kubernetes/kubernetes/blob/v1.36.1/pkg/kubelet/kubelet_node_status.go
+const getsForbidden = 32
 
 // reregister reconciles a Node object of an earlier boot or an earlier run of this runtime: status and the kubelet's
 // own labels, never taints.

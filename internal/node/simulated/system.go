@@ -171,6 +171,10 @@ func (os *system) untilRestart(ctx context.Context) (limited context.Context, st
 // logFailure writes to the kubelet's log what the kubelet writes when it cannot join.
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet_node_status.go
 func (os *system) logFailure(k *kubelet, err error) {
+	if k.hidden != nil {
+		os.klog('E', "kubelet_node_status.go:114", "Unable to register node with API server, error getting existing node", "err", k.said(k.hidden, "Get", k.nodePath()), "node", k.name)
+		return
+	}
 	os.klog('E', "kubelet_node_status.go:108", "Unable to register node with API server", "err", k.said(err, "Post", "/api/v1/nodes"), "node", k.name)
 }
 
