@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ type Rehearsal struct {
 	Steps []RehearsedStep `json:"steps"`
 	// Unknown says what the source of a twin did not tell. What depends on it was not rehearsed.
 	Unknown []string `json:"unknown,omitempty"`
+	// Stubbed is how often each admission webhook would have been called. The copy calls none, and lets all pass.
+	Stubbed map[string]int `json:"stubbed,omitempty"`
 }
 
 // A RehearsedStep is the update of an add-on or of a node group.
@@ -60,6 +63,9 @@ func (r *Rehearsal) Text() string {
 	}
 	for _, u := range r.Unknown {
 		b.WriteString("unknown: " + u + "\n")
+	}
+	for _, webhook := range slices.Sorted(maps.Keys(r.Stubbed)) {
+		fmt.Fprintf(&b, "not called: the admission webhook %s, %d times; the copy let it pass\n", webhook, r.Stubbed[webhook])
 	}
 	if len(r.Findings) == 0 {
 		if len(r.Unknown) == 0 {

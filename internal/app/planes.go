@@ -128,6 +128,12 @@ func (p planes) SetAutoMode(id string, to *automode.Setting) { p.m.SetAutoMode(i
 
 func (p planes) Unconverted(id string) []string { return p.m.Unconverted(id) }
 
+func (p planes) StubbedCalls(id string) map[string]int { return p.m.StubbedCalls(id) }
+
+func (p planes) AdoptedIdentityProvider(ctx context.Context, id string) (bool, error) {
+	return p.m.AdoptedIdentityProvider(ctx, id)
+}
+
 func (p planes) Copy(ctx context.Context, id string) (string, error) {
 	pl, err := p.m.Copy(ctx, id)
 	return pl.ID, err

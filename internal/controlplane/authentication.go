@@ -86,12 +86,10 @@ func authenticationConfig(idp *IdentityProvider) apiserver.AuthenticationConfigu
 func (p *plane) awaitAuthentication(ctx context.Context, config []byte) error {
 	waiting, cancel := context.WithTimeout(ctx, adoptWait)
 	defer cancel()
-	client := p.clients.config(true)
-	hash := fmt.Appendf(nil, "hash=\"sha256:%x\"", sha256.Sum256(config))
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		if metrics, err := get(waiting, client, "/metrics"); err == nil && bytes.Contains(metrics, hash) {
+		if ok, err := p.uses(waiting, config); ok && err == nil {
 			return nil
 		}
 		select {
@@ -104,6 +102,26 @@ func (p *plane) awaitAuthentication(ctx context.Context, config []byte) error {
 			return nil
 		}
 	}
+}
+
+// AdoptedIdentityProvider reports whether the API server uses what SetIdentityProvider has set. Until it has read the keys of a
+// provider, it uses what was set before.
+func (m *Manager) AdoptedIdentityProvider(ctx context.Context, id string) (bool, error) {
+	p := m.find(id)
+	if p == nil {
+		return false, ErrNotFound
+	}
+	config, err := json.Marshal(authenticationConfig(p.snapshot().IdentityProvider))
+	if err != nil {
+		return false, err
+	}
+	return p.uses(ctx, config)
+}
+
+// uses reports whether the API server's metrics show that it uses an AuthenticationConfiguration.
+func (p *plane) uses(ctx context.Context, config []byte) (bool, error) {
+	metrics, err := get(ctx, p.clients.config(true), "/metrics")
+	return bytes.Contains(metrics, fmt.Appendf(nil, "hash=\"sha256:%x\"", sha256.Sum256(config))), err
 }
 
 func get(ctx context.Context, client *rest.Config, path string) ([]byte, error) {

@@ -83,6 +83,9 @@ func TestIdentityProvider(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
+		if ok, err := w.AdoptedIdentityProvider(ctx, p.ID); err != nil || !ok {
+			t.Errorf("adopted %v, %v", ok, err)
+		}
 		if user, err := who(eve); err != nil || user.Username != "idp:eve" || !slices.Contains(user.Groups, "idp:dev") {
 			t.Errorf("%+v %v", user, err)
 		}

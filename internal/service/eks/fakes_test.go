@@ -72,7 +72,9 @@ type fakePlanes struct {
 	authorities map[string][]eks.Authority
 	// authorityFails is called before a change of authorities and after it, if it is not nil.
 	authorityFails func(changed bool) error
-	unconverted    []string // what the copies' CustomResourceDefinitions have lost
+	unconverted    []string       // what the copies' CustomResourceDefinitions have lost
+	stubbed        map[string]int // the calls of the copies' admission webhooks
+	unadopted      bool           // the API servers do not use what SetIdentityProvider has set
 	// notReady makes WaitReady fail.
 	notReady error
 	// protected pods cannot be evicted.
@@ -334,6 +336,14 @@ func (p *fakePlanes) Copy(ctx context.Context, id string) (string, error) {
 }
 
 func (p *fakePlanes) Unconverted(string) []string { return p.unconverted }
+
+func (p *fakePlanes) StubbedCalls(string) map[string]int { return p.stubbed }
+
+func (p *fakePlanes) AdoptedIdentityProvider(context.Context, string) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.unadopted, nil
+}
 
 func (p *fakePlanes) DeprecatedUse(string) ([]eks.APIUse, error) {
 	p.mu.Lock()

@@ -63,6 +63,12 @@ func TestIdentityProviders(t *testing.T) {
 		!strings.HasPrefix(*got.IdentityProviderConfigArn, "arn:aws:eks:us-east-1:"+w.account+":identityproviderconfig/dev/oidc/idp/") {
 		t.Errorf("%+v", got)
 	}
+	w.planes.mu.Lock()
+	w.planes.unadopted = true
+	w.planes.mu.Unlock()
+	if notes := strings.Join(w.updateNotes(), "\n"); !strings.Contains(notes, "the identity provider idp lets nobody in yet: the API server cannot read https://idp.example.com/realm/.well-known/openid-configuration") {
+		t.Errorf("drydock why cluster says %q", notes)
+	}
 	if p := accepted(); p == nil || *p.IssuerUrl != "https://idp.example.com/realm" {
 		t.Errorf("the control plane has %+v", p)
 	}

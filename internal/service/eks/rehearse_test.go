@@ -53,7 +53,11 @@ func TestRehearsal(t *testing.T) {
 	if out, err := w.rehearse(); err != nil || len(out.Findings) != 1 || out.Findings[0].Check != "conversion-webhook" || out.Findings[0].Subject != "widgets.example.com" {
 		t.Errorf("rehearsal with a conversion webhook %s, %v", asJSON(out), err)
 	}
-	w.planes.unconverted = nil
+	w.planes.unconverted, w.planes.stubbed = nil, map[string]int{"check.example.com": 3}
+	if out, err := w.rehearse(); err != nil || len(out.Findings) > 0 || out.Stubbed["check.example.com"] != 3 {
+		t.Errorf("rehearsal with an admission webhook %s, %v", asJSON(out), err)
+	}
+	w.planes.stubbed = nil
 	if out, err := w.rehearse(); err != nil || len(out.Findings) > 0 || out.From != "1.35" || out.To != "1.36" {
 		t.Errorf("rehearsal %s, %v", asJSON(out), err)
 	}

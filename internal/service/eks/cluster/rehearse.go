@@ -40,6 +40,8 @@ type Rehearsal struct {
 	Steps []Step `json:"steps"`
 	// Unknown says what Drydock does not know, and so could not rehearse.
 	Unknown []string `json:"unknown,omitempty"`
+	// Stubbed is how often each admission webhook would have been called. The copy calls none, and lets all pass.
+	Stubbed map[string]int `json:"stubbed,omitempty"`
 }
 
 // A Step is the update of an add-on or of a node group.
@@ -200,7 +202,11 @@ func (s *Service) rehearseOn(ctx context.Context, key store.Key, rec record.Clus
 	if err := s.rehearseAddons(ctx, key, rec, ses, out); err != nil {
 		return err
 	}
-	return s.rehearseNodegroups(ctx, key, &rec, ses, unknown, out)
+	if err := s.rehearseNodegroups(ctx, key, &rec, ses, unknown, out); err != nil {
+		return err
+	}
+	out.Stubbed = s.ControlPlanes.StubbedCalls(id)
+	return nil
 }
 
 // servedResources lists the paths of an API server's resources.

@@ -324,6 +324,12 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 		}
 		out = append(out, notes...)
 	}
+	for _, p := range record.IdentityProviders.All(s.Store, key.AllBelow()) {
+		if adopted, err := s.ControlPlanes.AdoptedIdentityProvider(ctx, rec.Plane.ID); err == nil && !adopted {
+			issuer := aws.ToString(p.Value.Config.IssuerUrl)
+			out = append(out, fmt.Sprintf("the identity provider %s lets nobody in yet: the API server cannot read %s/.well-known/openid-configuration, or the keys that it names, from this machine, and tries again every 10 seconds", aws.ToString(p.Value.Config.IdentityProviderConfigName), strings.TrimSuffix(issuer, "/")))
+		}
+	}
 	for _, c := range record.Capabilities.All(s.Store, key.AllBelow()) { // see decision 102
 		out = append(out, fmt.Sprintf("the capability %s is DEGRADED: Drydock runs no controller for %s, so nothing reconciles its resources", aws.ToString(c.Value.Capability.CapabilityName), c.Value.Capability.Type))
 	}

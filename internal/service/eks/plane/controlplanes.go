@@ -101,6 +101,8 @@ type ControlPlanes interface {
 	// SetIdentityProvider sets the OIDC provider whose users may authenticate, without a restart;
 	// nil means none.
 	SetIdentityProvider(ctx context.Context, id string, idp *ekstypes.OidcIdentityProviderConfig) error
+	// AdoptedIdentityProvider reports whether a plane uses what SetIdentityProvider has set.
+	AdoptedIdentityProvider(ctx context.Context, id string) (bool, error)
 	// DeprecatedUse returns the deprecated APIs of a plane that were used during the last 30 days, and their clients.
 	DeprecatedUse(id string) ([]APIUse, error)
 	// Copy creates a copy of a plane for a rehearsal and returns its ID. The copy may still be booting. It calls no
@@ -108,6 +110,8 @@ type ControlPlanes interface {
 	Copy(ctx context.Context, id string) (string, error)
 	// Unconverted returns the CustomResourceDefinitions of a copy whose conversion webhooks it does not call.
 	Unconverted(id string) []string
+	// StubbedCalls returns how often each admission webhook of a copy would have been called.
+	StubbedCalls(id string) map[string]int
 	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
 	// Encrypt permanently encrypts a plane's data with an AWS KMS key and returns when all data is
