@@ -288,6 +288,8 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 			what += " of node group " + last.Nodegroup
 		case last.Addon != "":
 			what += " of add-on " + last.Addon
+		case last.Capability != "":
+			what += " of capability " + last.Capability
 		case last.Version == *rec.Cluster.Version:
 			continue
 		case last.Version != "":
@@ -331,7 +333,12 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 		}
 	}
 	for _, c := range record.Capabilities.All(s.Store, key.AllBelow()) { // see decision 102
-		out = append(out, fmt.Sprintf("the capability %s is DEGRADED: Drydock runs no controller for %s, so nothing reconciles its resources", aws.ToString(c.Value.Capability.CapabilityName), c.Value.Capability.Type))
+		name, kind := aws.ToString(c.Value.Capability.CapabilityName), c.Value.Capability.Type
+		if c.Value.Capability.Status == ekstypes.CapabilityStatusDegraded {
+			out = append(out, fmt.Sprintf("the capability %s is DEGRADED: Drydock runs no controller for %s, so nothing reconciles its resources", name, kind))
+		} else { // of a twin
+			out = append(out, fmt.Sprintf("nothing reconciles the resources of the capability %s here: Drydock runs no controller for %s", name, kind))
+		}
 	}
 	if last := rec.Upgraded; last != nil {
 		to, _ := eksversions.Lookup(last.From)
@@ -390,17 +397,17 @@ func notesOf(what string, u *ekstypes.Update) []string {
 	return nil
 }
 
-// lastUpdates returns the last update of each kind of a cluster, and of each of its node groups and add-ons, oldest first. A
+// lastUpdates returns the last update of each kind of a cluster, and of each of its node groups, add-ons and capabilities, oldest first. A
 // rollback is of the same kind as an upgrade.
 func (s *Service) lastUpdates(key store.Key) []*record.Update {
 	type of struct {
-		kind             ekstypes.UpdateType
-		nodegroup, addon string
+		kind                         ekstypes.UpdateType
+		nodegroup, addon, capability string
 	}
 	last := map[of]*record.Update{}
 	for _, i := range record.Updates.All(s.Store, key.AllBelow()) {
 		up := &i.Value
-		kind := of{up.Update.Type, up.Nodegroup, up.Addon}
+		kind := of{up.Update.Type, up.Nodegroup, up.Addon, up.Capability}
 		if up.Version != "" {
 			kind.kind = ekstypes.UpdateTypeVersionUpdate
 		}
