@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node"
 )
 
 // A boxConn is a connection of an instance or its pods to what is not a machine.
@@ -128,7 +129,7 @@ func (n *boxNetwork) lead(c *boxConn, metadata *handoff) {
 	if err != nil {
 		n.log.Debug("a connection of a machine was refused", "instance", c.in.ID, "to", name, "port", to.Port(), "err", err)
 		n.learn(ctx, c.in, name, to.Addr())
-		if silent(err) { // the network has just changed
+		if silent(err) && node.DecisionOf(err) != nil { // the network has just changed; a target that does not answer may do so later
 			if err := n.darken(ctx, map[string][]netip.AddrPort{c.in.ID: {to}}); err != nil {
 				n.log.Warn("the network of machines that run containers could not be changed", "err", err)
 			}

@@ -20,7 +20,7 @@ const Table = "aws_network_policy"
 // a pod sends passes its egress rules, and, at its destination, the ingress rules of the pod there, after kube-proxy has
 // replaced the addresses of Services.
 func Ruleset(all []Spec, local func(hostIP string) bool) string {
-	in, out := map[netip.Addr]*filter{}, map[netip.Addr]*filter{}
+	in, out := map[netip.Addr][]Endpoint{}, map[netip.Addr][]Endpoint{} // a pod without any may receive or send nothing
 	for i := range all {
 		s := &all[i]
 		for _, p := range s.PodSelectorEndpoints {
@@ -29,10 +29,10 @@ func Ruleset(all []Spec, local func(hostIP string) bool) string {
 				continue
 			}
 			if slices.Contains(s.PodIsolation, networkingv1.PolicyTypeIngress) {
-				at(in, a).add(s.Ingress)
+				in[a] = append(in[a], s.Ingress...)
 			}
 			if slices.Contains(s.PodIsolation, networkingv1.PolicyTypeEgress) {
-				at(out, a).add(s.Egress)
+				out[a] = append(out[a], s.Egress...)
 			}
 		}
 	}
@@ -40,7 +40,7 @@ func Ruleset(all []Spec, local func(hostIP string) bool) string {
 	fmt.Fprintf(&b, "table ip %[1]s {}\ndelete table ip %[1]s\ntable ip %[1]s {\n", Table)
 	for _, d := range []struct {
 		name, peer string
-		filters    map[netip.Addr]*filter
+		filters    map[netip.Addr][]Endpoint
 	}{{"ingress", "saddr", in}, {"egress", "daddr", out}} {
 		pods := slices.SortedFunc(maps.Keys(d.filters), netip.Addr.Compare)
 		var elements []string
@@ -48,7 +48,7 @@ func Ruleset(all []Spec, local func(hostIP string) bool) string {
 			chain := d.name + "_" + strings.ReplaceAll(a.String(), ".", "_")
 			elements = append(elements, fmt.Sprintf("%s : jump %s", a, chain))
 			fmt.Fprintf(&b, "\tchain %s {\n", chain)
-			for _, rule := range d.filters[a].rules(d.peer) {
+			for _, rule := range rules(d.filters[a], d.peer) {
 				fmt.Fprintf(&b, "\t\t%s\n", rule)
 			}
 			b.WriteString("\t\tdrop\n\t}\n")
@@ -75,23 +75,11 @@ func Ruleset(all []Spec, local func(hostIP string) bool) string {
 	return b.String()
 }
 
-// A filter is what a pod may receive or send.
-type filter struct{ endpoints []Endpoint }
-
-func at(all map[netip.Addr]*filter, a netip.Addr) *filter {
-	if all[a] == nil {
-		all[a] = &filter{}
-	}
-	return all[a]
-}
-
-func (f *filter) add(more []Endpoint) { f.endpoints = append(f.endpoints, more...) }
-
 // rules returns nft's rules that return if a packet may pass, each once. peer is the field with the other end's address. An
 // endpoint that is not valid allows nothing.
-func (f *filter) rules(peer string) []string {
+func rules(of []Endpoint, peer string) []string {
 	var out []string
-	for _, e := range f.endpoints {
+	for _, e := range of {
 		cidr, ok := valid(e.CIDR)
 		if !ok {
 			continue
@@ -99,8 +87,8 @@ func (f *filter) rules(peer string) []string {
 		match := fmt.Sprintf("ip %s %s", peer, cidr)
 		for _, x := range e.Except {
 			// A range that cannot be excepted would let too much pass.
-			except, valid := valid(x)
-			if ok = ok && valid; ok {
+			except, fine := valid(x)
+			if ok = ok && fine; ok {
 				match += fmt.Sprintf(" ip %s != %s", peer, except)
 			}
 		}

@@ -11,7 +11,9 @@ import (
 )
 
 // startManaged starts what nodes of EKS Auto Mode have instead of the pods of add-ons: the driver of volumes, kube-proxy, and
-// CoreDNS at the address of the cluster's DNS service. They use the kubelet's token: AmazonEKSAutoNodePolicy has their rules.
+// CoreDNS at the address of the cluster's DNS service. They use the kubelet's token, and AmazonEKSAutoNodePolicy has what they
+// read. kube-proxy is not allowed ServiceCIDRs, and must not be: with them it drops what goes to addresses of the range that no
+// Service has, such as that of CoreDNS.
 // https://docs.aws.amazon.com/eks/latest/userguide/auto-networking.html
 func (i *instance) startManaged(ctx context.Context, cfg *userdata.Config, nodeName string) error {
 	proxy, err := json.Marshal(map[string]any{
@@ -27,7 +29,7 @@ func (i *instance) startManaged(ctx context.Context, cfg *userdata.Config, nodeN
 	var bind []string
 	for _, text := range clusterDNS(cfg) {
 		if a, err := netip.ParseAddr(text); err == nil {
-			at, bind = append(at, a), append(bind, text)
+			at, bind = append(at, a.WithZone("")), append(bind, a.WithZone("").String())
 		}
 	}
 	if len(at) > 0 {

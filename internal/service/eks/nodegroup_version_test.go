@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -175,6 +176,10 @@ func TestAVersionUpdateThatABudgetBlocksIsTurnedBack(t *testing.T) {
 	note := "the VersionUpdate of node group ng, requested at " + up.CreatedAt.UTC().Format(time.RFC3339) + ", failed: PodEvictionFailure: " + *want[0].ErrorMessage
 	if got := w.updateNotes(); !slices.Contains(got, note) {
 		t.Errorf("notes %q, want %q", got, note)
+	}
+	ctx := awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"})
+	if got, err := w.svc.NodegroupUpdateNotes(ctx, "dev", "ng"); err != nil || !slices.Equal(got, []string{strings.Replace(note, " of node group ng", "", 1)}) {
+		t.Errorf("notes of the node group: %q, %v", got, err)
 	}
 	after := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
 	if *after.ReleaseVersion != *before.ReleaseVersion || *after.ScalingConfig.DesiredSize != 2 {

@@ -58,9 +58,6 @@ func TestPolicyEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings.Data["enable-network-policy-controller"] = "true"
-	if id := endpoint(); id != "" {
-		t.Errorf("there is %s before it is turned on", id)
-	}
 	if _, err := cs.CoreV1().ConfigMaps("kube-system").Update(ctx, settings, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

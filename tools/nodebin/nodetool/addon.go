@@ -102,8 +102,8 @@ func listen(network, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// policyAgent takes the place of the container aws-eks-nodeagent. Drydock's own binary enforces network policies, if that is
-// turned on; a process of it takes more memory.
+// policyAgent takes the place of the container aws-eks-nodeagent. Drydock's own binary enforces network policies, which
+// takes more memory, so it runs only where they are on.
 func policyAgent() error {
 	const program = "/opt/drydock/bin/aws-network-policy-agent"
 	if slices.Contains(os.Args[1:], "--enable-network-policy=true") {

@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
 
-// The programs that nodes of EKS Auto Mode have instead of the pods of add-ons. Each takes the place of its mode's process.
+// The programs that nodes of EKS Auto Mode have instead of the pods of add-ons.
 
 // runVolumeDriver runs the driver of volumes, which registers itself with the kubelet.
 func runVolumeDriver() error {

@@ -311,8 +311,10 @@ func (w *work) remove(ctx context.Context) (time.Duration, error) {
 				return err
 			}
 		}
-		if err := w.endUpdate(tx, func(u *ekstypes.Update) { u.Status = ekstypes.UpdateStatusCancelled }); err != nil {
-			return err
+		for _, up := range record.Updates.All(tx, cluster.AllBelow()) {
+			if up.Value.Addon == *w.rec.Addon.AddonName {
+				record.Updates.Delete(tx, up.Key)
+			}
 		}
 		record.Addons.Delete(tx, w.key)
 		return nil

@@ -86,6 +86,7 @@ func (c *cluster) run(ctx context.Context) {
 	c.policies = plane.Watch(ctx, c.ses, &networkingv1.NetworkPolicy{}, c.ses.Client.NetworkingV1().NetworkPolicies(""), nil, c.notify)
 	c.configs = plane.Watch(ctx, c.ses, &corev1.ConfigMap{}, c.ses.Client.CoreV1().ConfigMaps(metav1.NamespaceSystem), nil, c.notify)
 	var again <-chan time.Time
+	said := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,10 +100,16 @@ func (c *cluster) run(ctx context.Context) {
 		case <-c.s.Clock.After(settle):
 		}
 		again = nil
-		if err := c.pass(ctx); err != nil {
-			c.s.Log.Debug("resolving network policies", "cluster", c.key.String(), "err", err)
-			again = c.s.Clock.After(retry)
+		err := c.pass(ctx)
+		if err == nil {
+			said = ""
+			continue
 		}
+		if text := err.Error(); text != said && ctx.Err() == nil {
+			said = text
+			c.s.Log.Warn("network policies are not resolved: it is tried again", "cluster", c.key.String(), "err", err)
+		}
+		again = c.s.Clock.After(retry)
 	}
 }
 
@@ -111,7 +118,11 @@ func (c *cluster) run(ctx context.Context) {
 func (c *cluster) pass(ctx context.Context) error {
 	config, ok := c.configs.Get(settings)
 	all := c.policies.All()
-	if !ok || config.Data["enable-network-policy-controller"] != "true" || len(all) == 0 {
+	if !ok || config.Data["enable-network-policy-controller"] != "true" {
+		clear(c.written) // what others change in the meantime is put right when it is turned on again
+		return nil
+	}
+	if len(all) == 0 {
 		return nil
 	}
 	if !c.watching {
