@@ -33,8 +33,8 @@ func (b *Budget) rest() int64 {
 	return max(0, b.left)
 }
 
-// Share lets the file system grow beyond its own limit, up to most bytes, as far as the budget allows. Call it before anything
-// else, and Release at the end.
+// Share lets the file system grow beyond its own limit, up to most bytes, as far as the budget allows. Call it before the
+// file system is used, and Release at the end.
 func (f *FS) Share(b *Budget, most int64) { f.budget, f.most = b, most }
 
 // Release gives back what the file system has from its budget. After that, it must not be written to.

@@ -27,6 +27,18 @@ type Record struct {
 func (f *FS) Image() []Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.image()
+}
+
+// Snapshot returns what a copy of the file system needs: the results of Image and Limits at one moment. Between two calls, a
+// file could be removed and its space given away, and the image would be larger than the limits.
+func (f *FS) Snapshot() ([]Record, Limits) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.image(), f.currentLimits()
+}
+
+func (f *FS) image() []Record {
 	var out []Record
 	var visit func(name string, n *inode)
 	visit = func(name string, n *inode) {
@@ -122,34 +134,55 @@ func (r *Record) same(o *Record) bool {
 		(r.Mode.IsDir() || r.ModTime.Equal(o.ModTime)) // a folder's time changes with its contents
 }
 
-// Apply applies changes from Diff to whatever is in the file system by now.
+// Apply applies changes from Diff to whatever is in the file system by now, and shares their Data.
 func (f *FS) Apply(changes []Change) error {
 	var errs []error
-	for _, c := range changes {
-		if c.Removed {
-			errs = append(errs, f.RemoveAll(c.Path))
-			continue
-		}
-		i, err := f.Lstat(c.Path)
-		if err == nil && i.Mode()&fs.ModeType != c.Mode&fs.ModeType {
-			errs = append(errs, f.RemoveAll(c.Path))
-		}
+	// What goes or gets smaller makes room for the rest.
+	for i := range changes {
+		c := &changes[i]
+		is, err := f.Lstat(c.Path)
 		switch {
+		case c.Removed || err == nil && is.Mode()&fs.ModeType != c.Mode&fs.ModeType:
+			errs = append(errs, f.RemoveAll(c.Path))
+		case err == nil && is.Mode().IsRegular() && is.Size() > int64(len(c.Data)):
+			errs = append(errs, f.put(c))
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case c.Removed:
 		case c.Mode.IsDir():
-			err = f.MkdirAll(c.Path, c.Mode.Perm())
+			err := f.MkdirAll(c.Path, c.Mode.Perm())
+			if err == nil {
+				err = f.change("restore", c.Path, c.stamp)
+			}
+			errs = append(errs, err)
 		case c.Mode&fs.ModeSymlink != 0:
 			_ = f.Remove(c.Path) // it was replaced
 			errs = append(errs, f.Symlink(c.Target, c.Path))
-			continue
 		default:
-			err = f.WriteFile(c.Path, c.Data, c.Mode.Perm())
+			errs = append(errs, f.put(c))
 		}
-		if err == nil {
-			err = f.change("restore", c.Path, func(n *inode) {
-				n.mode, n.uid, n.gid, n.modTime = c.Mode, c.UID, c.GID, c.ModTime
-			})
-		}
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
+
+// put makes or replaces the regular file of a change.
+func (f *FS) put(c *Change) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, errno := f.create(c.Path, c.Mode.Perm())
+	if errno == 0 && !f.space(int64(len(c.Data)-len(n.data))) {
+		errno = syscall.ENOSPC
+	}
+	if errno != 0 {
+		return fail("restore", c.Path, errno)
+	}
+	n.data, n.shared = c.Data, true
+	c.stamp(n)
+	return nil
+}
+
+// stamp gives a file what the record says about it beyond its contents.
+func (r *Record) stamp(n *inode) { n.mode, n.uid, n.gid, n.modTime = r.Mode, r.UID, r.GID, r.ModTime }

@@ -18,3 +18,25 @@ func TestShrinking(t *testing.T) {
 		t.Errorf("%v, %v", f.root.children["f"].data, err)
 	}
 }
+
+// TestAppending checks that appending to a file whose content an image has copies it once.
+func TestAppending(t *testing.T) {
+	f := New(DefaultLimits, nil)
+	if err := f.WriteFile("/f", make([]byte, 4<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			n := *f.root.children["f"]
+			n.shared = true
+			if errno := f.resize(&n, 4<<20+1); errno != 0 {
+				b.Fatal(errno)
+			}
+			f.space(-1)
+		}
+	})
+	if n := r.AllocedBytesPerOp(); n > 7<<20 { // append adds a quarter
+		t.Errorf("%d bytes of memory", n)
+	}
+}

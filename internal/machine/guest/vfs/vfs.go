@@ -85,6 +85,10 @@ func (f *FS) Used() int64 {
 func (f *FS) Limits() Limits {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.currentLimits()
+}
+
+func (f *FS) currentLimits() Limits {
 	out := f.limits
 	if f.budget != nil {
 		out.Bytes = max(out.Bytes, min(f.most, max(out.Bytes, f.bytes)+f.budget.rest()))
@@ -225,7 +229,10 @@ func (f *FS) resize(n *inode, size int64) syscall.Errno {
 	if grow <= 0 {
 		n.data = append([]byte(nil), n.data[:size]...) // a slice of the old content would keep all its memory in use
 	} else {
-		n.data = append(n.own(), make([]byte, grow)...)
+		if n.shared {
+			n.data = slices.Clip(n.data) // append copies it
+		}
+		n.data = append(n.data, make([]byte, grow)...)
 	}
 	n.shared = false
 	n.modTime = f.now()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -271,6 +272,78 @@ func TestDiffAndApply(t *testing.T) {
 	if same := vfs.Diff(before, before); len(same) > 0 {
 		t.Errorf("different from itself: %+v", same)
 	}
+}
+
+// TestApplyMakesRoomFirst applies changes to a file system that has no room for both the old and the new.
+func TestApplyMakesRoomFirst(t *testing.T) {
+	full := vfs.Limits{Bytes: 100, Files: 10}
+	a, b := vfs.New(full, nil), vfs.New(full, nil)
+	for _, name := range []string{"/y", "/z"} {
+		if err := a.WriteFile(name, []byte(strings.Repeat(name[1:], 40)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := a.Image()
+	data := []byte(strings.Repeat("a", 90))
+	if err := errors.Join(b.Restore(before), a.Truncate("/z", 0), a.Remove("/y"), a.Mkdir("/y", 0o755), a.WriteFile("/a", data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	changes := vfs.Diff(before, a.Image())
+	if err := b.Apply(changes); err != nil {
+		t.Error(err)
+	}
+	if left := vfs.Diff(a.Image(), b.Image()); len(left) > 0 || b.Used() != 90 {
+		t.Errorf("%d bytes; still different: %+v", b.Used(), left)
+	}
+	// The file systems share what they have, but not what they write.
+	w, err := b.Open("/a", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte("B")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.ReadFile("/a"); err != nil || string(got) != string(data) {
+		t.Errorf("%q, %v", got, err)
+	}
+	// What does not fit is an error, and the file stays as it is.
+	if err := b.Apply([]vfs.Change{{Record: vfs.Record{Path: "/a", Mode: 0o644, Data: make([]byte, 101)}}}); !errors.Is(err, syscall.ENOSPC) {
+		t.Error(err)
+	}
+	if got, err := b.ReadFile("/a"); err != nil || string(got) != "B"+string(data[1:]) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestSnapshot checks that a copy always has room for its image, whatever happens to the file system in the meantime.
+func TestSnapshot(t *testing.T) {
+	budget := vfs.NewBudget(100)
+	f, g := vfs.New(vfs.Limits{Bytes: 10, Files: 5}, nil), vfs.New(vfs.Limits{Bytes: 10, Files: 5}, nil)
+	f.Share(budget, 90)
+	g.Share(budget, 90)
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for _, w := range []*vfs.FS{f, g, g} { // when one has 90 bytes, the other must have less
+		writers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_ = errors.Join(w.WriteFile("/a", make([]byte, 90), 0o644), w.Remove("/a")) // there may be no room
+				}
+			}
+		})
+	}
+	for range 100000 {
+		image, limits := f.Snapshot()
+		if err := vfs.New(limits, nil).Restore(image); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(stop)
+	writers.Wait()
 }
 
 // Creating a tree as deep as paths allow costs one walk for each folder, not one for each parent of each folder.
