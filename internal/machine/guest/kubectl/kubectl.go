@@ -121,7 +121,8 @@ func (r *Runner) Run(ctx context.Context, c *shell.Call, m Machine) int {
 }
 
 func (r *Runner) run(ctx context.Context, c *shell.Call, m Machine) (int, error) {
-	job := Job{Args: c.Args[1:], Env: c.Environ(), Dir: c.Dir, Files: c.FS.Image(), Limits: c.FS.Limits()}
+	job := Job{Args: c.Args[1:], Env: c.Environ(), Dir: c.Dir}
+	job.Files, job.Limits = c.FS.Snapshot()
 	u, _ := accounts.FindUser(c.FS, c.User) // root's IDs if the user does not exist, as for other programs
 	job.UID, job.GID = u.UID, u.GID
 	var err error

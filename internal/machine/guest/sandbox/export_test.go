@@ -3,8 +3,13 @@ package sandbox
 import (
 	"context"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/drydock-dev/drydock/internal/childproc"
 )
+
+// Keep sets what the large calls of running programs may keep, in bytes.
+func (p *Pool) Keep(most int64) { p.kept = semaphore.NewWeighted(most) }
 
 // Greedy is a child that asks for the terminal's input many times without waiting, and ends when the input arrives.
 func Greedy(ctx context.Context, env childproc.Env) int {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
@@ -26,7 +28,7 @@ type Config struct {
 	// Args come before the arguments that make the program a child.
 	Args []string
 	// Size is how many scripts may run at once, each in its own process. 0 means several per processor, because many
-	// scripts only wait, but at most as many as fit into maxTotal.
+	// scripts only wait, but at most maxScripts.
 	Size int
 	// Timeout is how long a script may take; 0 means two minutes.
 	Timeout time.Duration
@@ -42,22 +44,43 @@ type Pool struct {
 	idle   []*childproc.Worker
 	closed bool
 	runs   sync.WaitGroup
-	large  sync.Mutex // held while a large disk is sent, which takes several times its memory
+	large  sync.Mutex          // of alone
+	kept   *semaphore.Weighted // bytes of the large calls of running programs
 }
+
+// maxKept bounds the large calls of all running programs together, in bytes. Each brings up to a whole disk of changes, which
+// this process keeps until the program ends.
+const maxKept = 512 << 20
+
+// alone waits until no other large message is encoded or decoded, which takes several times its memory. Size is that of the
+// message, in bytes. Nothing that runs until done waits for a program, so programs may wait for each other: encoding and
+// decoding wait for nothing, and a job is also sent until then, but to a child that has nothing else to do than to receive it.
+func (p *Pool) alone(size int64) (done func()) {
+	if !isLarge(size) {
+		return func() {}
+	}
+	p.large.Lock()
+	return p.large.Unlock
+}
+
+// isLarge reports whether a message is larger than the disk of a machine that uses nothing of the machines' common budget.
+func isLarge(size int64) bool { return size > vfs.DefaultLimits.Bytes }
 
 // maxIdle is how many idle children are kept.
 const maxIdle = 2
 
-// maxTotal bounds the memory of all scripts of a pool together, in bytes. The kernel limits each process to maxMemory
-// (childproc.LimitMemory), so bounding their number is enough. Without it hostile user data could take two gigabytes per
-// processor. Further scripts wait for their turn.
-const maxTotal = 8 << 30
-
-// maxTerminals is how many jobs of terminals run at once, and maxTerminal is how long each may take.
+// maxTotal bounds the memory of all processes of a pool together, in bytes, even if hostile user data and users take as much
+// as they can. The kernel limits each process to maxMemory (childproc.LimitMemory), so bounding their number is enough. A
+// third of them is for scripts, because open terminals must not keep machines from booting, and the rest for the jobs of
+// terminals. Further ones wait for their turn.
 const (
-	maxTerminals = 32
-	maxTerminal  = 20 * time.Minute
+	maxTotal     = 24 << 30
+	maxScripts   = maxTotal / 3 / maxMemory
+	maxTerminals = maxTotal/maxMemory - maxScripts
 )
+
+// maxTerminal is how long a job of a terminal may take.
+const maxTerminal = 20 * time.Minute
 
 // ErrKilled says that a script's process died: the script used too much memory, or recursed without end.
 var ErrKilled = errors.New("the script was killed")
@@ -68,12 +91,15 @@ var ErrTimeout = errors.New("the script was killed: it took too long")
 // NewPool returns a pool. It starts no process before the first Run.
 func NewPool(cfg Config) *Pool {
 	if cfg.Size == 0 {
-		cfg.Size = min(4*runtime.GOMAXPROCS(0), maxTotal/maxMemory)
+		cfg.Size = min(4*runtime.GOMAXPROCS(0), maxScripts)
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 2 * time.Minute
 	}
-	return &Pool{cfg: cfg, slots: make(chan struct{}, cfg.Size), terminals: make(chan struct{}, maxTerminals)}
+	return &Pool{
+		cfg: cfg, slots: make(chan struct{}, cfg.Size), terminals: make(chan struct{}, maxTerminals),
+		kept: semaphore.NewWeighted(maxKept),
+	}
 }
 
 // Close ends all children. Running scripts are only killed when the ctx of their Run ends.
@@ -96,7 +122,7 @@ func (p *Pool) Run(ctx context.Context, job shell.Job) (shell.Result, error) {
 	defer p.runs.Done()
 	slots := p.slots
 	if job.Terminal {
-		slots = p.terminals // open terminals must not keep machines from booting
+		slots = p.terminals
 	}
 	select {
 	case slots <- struct{}{}:
@@ -171,7 +197,15 @@ type conversation struct {
 
 func (c *conversation) send(m message) error {
 	m.ID = c.id
+	var size int64
+	if m.Answer != nil {
+		for _, change := range m.Answer.Changes {
+			size += int64(len(change.Data))
+		}
+	}
+	done := c.pool.alone(size)
 	b, err := encode(m)
+	done() // before sending, because a stopped child does not receive
 	if err != nil {
 		return err
 	}
@@ -197,12 +231,8 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, timeout+grace)
 	defer cancel()
 	defer context.AfterFunc(limited, c.w.Kill)() // also while a message is being sent
-	first, limits := job.FS.Image(), job.FS.Limits()
-	sent := func() {}
-	if job.FS.Used() > vfs.DefaultLimits.Bytes {
-		c.pool.large.Lock()
-		sent = c.pool.large.Unlock
-	}
+	first, limits := job.FS.Snapshot()
+	sent := c.pool.alone(job.FS.Used())
 	err := c.send(message{Job: &jobMessage{
 		Files: first, Limits: limits, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
 		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
@@ -254,7 +284,10 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
 		}
 		c.heard = true
+		size := int64(len(b))
+		done := c.pool.alone(size)
 		m, err := decode(b)
+		done()
 		switch {
 		case err != nil:
 			return shell.Result{Status: 137}, err
@@ -288,7 +321,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			running.Go(func() {
 				defer cancel()
 				defer programs.Delete(m.Call.ID)
-				a := answer(called, job, first, limits, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
+				a := c.pool.answer(called, job, first, limits, size, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
 				<-slots // before the child learns that it may send the next one
 				// A dead child needs no answer; Receive notices it.
 				_ = c.send(message{Answer: a})
@@ -314,11 +347,27 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}
 }
 
-// answer runs a program for the child, whose job had the first files. more sends output while the program still runs.
-func answer(ctx context.Context, job shell.Job, first []vfs.Record, limits vfs.Limits, m *callMessage, more func(*answerMessage) error) *answerMessage {
+// answer runs a program for the child, whose job had the first files. size is that of the call in bytes. more sends output
+// while the program still runs.
+//
+// If large calls keep too much memory already, the program fails. It does not wait: the others may run for as long as this
+// script does, for example when they are part of the same pipeline or have started this script by ssh.
+func (p *Pool) answer(ctx context.Context, job shell.Job, first []vfs.Record, limits vfs.Limits, size int64, m *callMessage, more func(*answerMessage) error) *answerMessage {
 	a := &answerMessage{ID: m.ID}
 	if job.Outside == nil {
 		return a
+	}
+	if isLarge(size) {
+		if !p.kept.TryAcquire(size) {
+			m.Changes = nil
+			a.Status, a.Found = 126, true
+			a.Stderr = []byte("Cannot allocate memory: on simulated machines, few programs run at once in scripts that have changed more than 8 MiB of files\n")
+			return a
+		}
+		defer func() {
+			m.Changes = nil
+			p.kept.Release(size)
+		}()
 	}
 	var stdout, stderr bytes.Buffer
 	files := vfs.New(limits, nil)
@@ -326,8 +375,8 @@ func answer(ctx context.Context, job shell.Job, first []vfs.Record, limits vfs.L
 		a.Status, a.Found, a.Stderr = 1, true, []byte(err.Error()+"\n")
 		return a
 	}
-	p := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Long: m.Long, Terminal: m.Terminal, Files: files.Image(), Limits: limits}
-	a.Status, a.Found, a.Changes = p.Run(ctx, job.Outside, stream{limited{&stdout}, m.ID, more}, limit(&stderr))
+	program := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Long: m.Long, Terminal: m.Terminal, Files: files.Image(), Limits: limits}
+	a.Status, a.Found, a.Changes = program.Run(ctx, job.Outside, stream{limited{&stdout}, m.ID, more}, limit(&stderr))
 	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
 	return a
 }

@@ -299,6 +299,42 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
+// TestLargeChanges runs two programs at once in a script that has changed much, so that there is memory for one of them. The
+// other fails at once, although the first runs for as long as its output is read.
+func TestLargeChanges(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{}), vfs.New(vfs.Limits{Bytes: 80 << 20, Files: 100}, nil)
+	p.Keep(14 << 20)
+	outside := func(ctx context.Context, c *shell.Call) (int, bool) {
+		switch c.Args[0] {
+		case "ask":
+			i, err := c.FS.Stat("/large")
+			if err != nil {
+				return 1, true
+			}
+			fmt.Fprintln(c.Stdout, i.Size())
+			return 0, true
+		case "follow":
+			for {
+				fmt.Fprintln(c.Stdout, "line")
+				if err := c.Stdout.(shell.Flusher).Flush(); err != nil || ctx.Err() != nil {
+					return 1, true
+				}
+				select {
+				case <-time.After(time.Millisecond):
+				case <-ctx.Done():
+					return 130, true
+				}
+			}
+		}
+		return 0, false
+	}
+	out, res, err := run(t, p, f, "dd if=/dev/zero of=/large bs=1M count=9 2> /dev/null; ask; follow | { read l; ask < /dev/null; echo $?; }; ask; ask; : > /large; follow | { read l; ask < /dev/null; }", outside)
+	want := "9437184\nCannot allocate memory: on simulated machines, few programs run at once in scripts that have changed more than 8 MiB of files\n126\n9437184\n9437184\n0\n"
+	if err != nil || res.Status != 0 || out != want {
+		t.Errorf("%q, %v, %v", out, res, err)
+	}
+}
+
 func TestTimeout(t *testing.T) {
 	p := newPool(t, sandbox.Config{Timeout: 200 * time.Millisecond, Size: 1})
 	if _, _, err := run(t, p, newFS(t), "sleep 100", nil); !errors.Is(err, sandbox.ErrTimeout) {
