@@ -338,6 +338,9 @@ func (l lines) Add(string) {}
 func (l lines) Len() int   { return len(l.t.history.list()) }
 func (l lines) At(i int) string {
 	list := l.t.history.list()
+	if i >= len(list) {
+		return "" // history -c came after Len
+	}
 	return list[len(list)-1-i]
 }
 
