@@ -299,6 +299,21 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
+// TestAFullDisk runs a script on a full disk that makes room before it writes.
+func TestAFullDisk(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{}), vfs.New(vfs.Limits{Bytes: 12 << 20, Files: 100}, nil)
+	if err := f.WriteFile("/z", make([]byte, 12<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, res, err := run(t, p, f, "set -e; echo x > /z; dd if=/dev/zero of=/a bs=1M count=11 2> /dev/null", nil)
+	if err != nil || res.Status != 0 {
+		t.Errorf("%q, %v, %v", out, res, err)
+	}
+	if i, err := f.Stat("/a"); err != nil || i.Size() != 11<<20 {
+		t.Errorf("%v, %v", i, err)
+	}
+}
+
 // TestLargeChanges runs two programs at once in a script that has changed much, so that there is memory for one of them. The
 // other fails at once, although the first runs for as long as its output is read.
 func TestLargeChanges(t *testing.T) {
