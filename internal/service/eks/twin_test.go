@@ -248,6 +248,53 @@ func TestCopiedCluster(t *testing.T) {
 	}
 }
 
+// EKS may leave out the version and the reason of an insight, and the time of an update.
+func TestInsightsOfTheSource(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.twins = &fakeTwins{changed: true} })
+	w.clusterAt("1.35")
+	name := aws.String("dev")
+	r := &recording.Recording{Source: recording.Source{Account: w.account, Region: testkit.Region, Started: time.Now()}}
+	cluster := &awseks.DescribeClusterInput{Name: name}
+	recordAnswer(t, r, "eks", "DescribeCluster", cluster, testkit.Must(w.client.DescribeCluster(t.Context(), cluster))(t))
+	listed := &awseks.ListInsightsOutput{}
+	for _, id := range []string{"A", "B"} {
+		listed.Insights = append(listed.Insights, ekstypes.InsightSummary{Id: &id, Name: &id, Category: ekstypes.CategoryUpgradeReadiness})
+	}
+	recordAnswer(t, r, "eks", "ListInsights", &awseks.ListInsightsInput{ClusterName: name}, listed)
+	for _, id := range []string{"1", "2"} {
+		recordAnswer(t, r, "eks", "DescribeUpdate", &awseks.DescribeUpdateInput{Name: name, UpdateId: &id}, &awseks.DescribeUpdateOutput{Update: &ekstypes.Update{
+			Id: &id, Type: ekstypes.UpdateTypeConfigUpdate, Status: ekstypes.UpdateStatusFailed, Errors: []ekstypes.ErrorDetail{{ErrorCode: ekstypes.ErrorCodeUnknown}},
+		}})
+	}
+	writes, _, err := load.Records(r)
+	if err != nil || len(writes) != 4 {
+		t.Fatalf("%d writes, %v", len(writes), err)
+	}
+	if err := w.server.Store.Update(t.Context(), func(tx *store.Tx) error {
+		for _, write := range writes[1:] { // the first one is the cluster
+			if err := write.Put(tx); err != nil {
+				return err
+			}
+		}
+		return record.Clusters.Update(tx, store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}, func(c *record.Cluster) error {
+			c.Source = &record.Source{ObjectsRead: true}
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if notes := fmt.Sprint(w.updateNotes()); !strings.Contains(notes, "failed: Unknown") {
+		t.Errorf("notes %s", notes)
+	}
+	out, err := w.rehearse()
+	if diff := cmp.Diff([]string{"the insight A is UNKNOWN", "the insight B is UNKNOWN"}, out.Unknown); err != nil || diff != "" {
+		t.Errorf("%v, unknown (-want +got):\n%s", err, diff)
+	}
+	if _, err := w.toVersion(version("1.36")); err != nil {
+		t.Error(err)
+	}
+}
+
 // If the source's aws-auth is unknown, it may map any role: nothing is printed that would map it again.
 func TestTryNodeWithoutTheSourcesObjects(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.twins = &fakeTwins{} })

@@ -197,7 +197,7 @@ func (e *evidence) withSource(all []ekstypes.Insight) []ekstypes.Insight {
 			continue
 		}
 		at := slices.IndexFunc(all, func(i ekstypes.Insight) bool {
-			return i.Category == theirs.Category && *i.KubernetesVersion == version && *i.Name == *theirs.Name
+			return i.Category == theirs.Category && aws.ToString(i.KubernetesVersion) == version && *i.Name == *theirs.Name
 		})
 		switch {
 		case at < 0:

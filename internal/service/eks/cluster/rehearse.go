@@ -136,8 +136,9 @@ func (r *Rehearsal) readInsights(ev *evidence) {
 			severity = SeverityError
 		case ekstypes.InsightStatusValueWarning:
 		case ekstypes.InsightStatusValueUnknown:
-			if i.Category == ekstypes.CategoryUpgradeReadiness && !slices.Contains(r.Unknown, *i.InsightStatus.Reason) {
-				r.Unknown = append(r.Unknown, *i.InsightStatus.Reason)
+			reason := cmp.Or(*i.InsightStatus.Reason, "the insight "+*i.Name+" is UNKNOWN") // EKS may give none
+			if i.Category == ekstypes.CategoryUpgradeReadiness && !slices.Contains(r.Unknown, reason) {
+				r.Unknown = append(r.Unknown, reason)
 			}
 			continue
 		default:

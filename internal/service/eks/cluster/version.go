@@ -171,7 +171,7 @@ func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.
 		return nil
 	}
 	for _, i := range ev.insights() {
-		if i.Category == category && *i.KubernetesVersion == up.Version && slices.Contains(failing[category], i.InsightStatus.Status) {
+		if i.Category == category && aws.ToString(i.KubernetesVersion) == up.Version && slices.Contains(failing[category], i.InsightStatus.Status) {
 			return errInsights(key.ID, category)
 		}
 	}
@@ -359,8 +359,8 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	}
 	what := map[ekstypes.Category]string{ekstypes.CategoryUpgradeReadiness: "an upgrade", ekstypes.CategoryRollbackReadiness: "a rollback"}
 	for _, i := range ev.insights() {
-		if slices.Contains(failing[i.Category], i.InsightStatus.Status) && offered(*i.KubernetesVersion) {
-			out = append(out, fmt.Sprintf("%s to Kubernetes %s would be refused unless forced: %s: %s", what[i.Category], *i.KubernetesVersion, *i.Name, *i.InsightStatus.Reason))
+		if slices.Contains(failing[i.Category], i.InsightStatus.Status) && offered(aws.ToString(i.KubernetesVersion)) {
+			out = append(out, fmt.Sprintf("%s to Kubernetes %s would be refused unless forced: %s: %s", what[i.Category], aws.ToString(i.KubernetesVersion), *i.Name, *i.InsightStatus.Reason))
 		}
 	}
 	return out, nil

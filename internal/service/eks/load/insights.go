@@ -106,6 +106,7 @@ func (l *loader) loadUpdates() error {
 		if !updateID.MatchString(aws.ToString(u.Id)) {
 			return fmt.Errorf("an update of cluster %s has the invalid ID %q", *in.Name, aws.ToString(u.Id))
 		}
+		u.CreatedAt = cmp.Or(u.CreatedAt, &l.r.Source.Started)
 		l.writes = append(l.writes, module.Put(record.Updates, l.key(*in.Name).Below(*u.Id), record.Update{
 			Update: *u, Nodegroup: aws.ToString(in.NodegroupName), Addon: aws.ToString(in.AddonName), Capability: aws.ToString(in.CapabilityName),
 		}))
