@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,9 @@ func (f *doctorFlags) diagnose(cmd *cobra.Command, o *globalOptions) (err error)
 	case "text", "json", "sarif", "html":
 	default:
 		return &ExitError{2, fmt.Errorf("--output %q is not text, json, sarif or html", f.output)}
+	}
+	if err := f.checkDiscard(); err != nil {
+		return err
 	}
 	ctx := cmd.Context()
 	if f.reads() {
@@ -81,10 +85,25 @@ func (f *importFlags) discarded(ctx context.Context, daemon *api.Client, account
 	if !f.discard || !f.reads() || account == "" {
 		return err
 	}
-	if left := daemon.Reset(context.WithoutCancel(ctx), account); left != nil && err == nil {
-		return &ExitError{2, withHint(fmt.Errorf("deleting the twin: %w", left), "drydock reset --account "+account)}
+	left := daemon.Reset(context.WithoutCancel(ctx), account)
+	if left == nil {
+		return err
 	}
-	return err
+	code := 2
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		if code = exit.Code; exit.Err == nil { // it only says what was found
+			err = nil
+		}
+	}
+	return &ExitError{code, withHint(errors.Join(err, fmt.Errorf("deleting the twin: %w", left)), "drydock reset --account "+account)}
+}
+
+// checkDiscard refuses --discard without a source: the account would not be a twin that the command has made.
+func (f *importFlags) checkDiscard() error {
+	if f.discard && !f.reads() {
+		return &ExitError{2, withHint(errors.New("--discard deletes a twin that this command makes: add --profile, --endpoint-url or --replay, or delete the twin yourself"), "drydock reset --account NUMBER")}
+	}
+	return nil
 }
 
 // take reads the source, or a recording of it, and loads it as the twin that the other commands ask about.

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 )
 
@@ -52,6 +56,37 @@ func TestUpSaysWhichNodesCanRun(t *testing.T) {
 	} {
 		if got := runtimes(tc.report); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// A twin that could not be deleted is named, however the command ended. Without a source there is none to delete.
+func TestDiscard(t *testing.T) {
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "the store is closed", http.StatusInternalServerError) }))
+	defer failing.Close()
+	f := importFlags{discard: true, replay: "prod"}
+	for _, tt := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{nil, 2, ""},
+		{&ExitError{Code: 1}, 1, ""},
+		{&ExitError{2, errors.New("no such cluster")}, 2, "no such cluster\n"},
+		{errors.New("broken pipe"), 2, "broken pipe\n"},
+	} {
+		err := f.discarded(t.Context(), &api.Client{Daemon: api.DaemonInfo{URL: failing.URL}}, "111122223333", tt.err)
+		exit, ok := errors.AsType[*ExitError](err)
+		if !ok || exit.Code != tt.code || !strings.HasPrefix(err.Error(), tt.want+"deleting the twin: ") || !strings.HasSuffix(err.Error(), "\nTry: drydock reset --account 111122223333") {
+			t.Errorf("after %v: %v", tt.err, err)
+		}
+	}
+	dir := playDaemon(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s is asked", r.URL) })
+	for _, command := range []string{"doctor", "rehearse upgrade c"} {
+		var errs bytes.Buffer
+		code := Run(t.Context(), append([]string{"--data-dir", dir}, strings.Fields(command+" --discard")...), Streams{In: strings.NewReader(""), Out: &errs, Err: &errs}, Config{})
+		if code != 2 || !strings.Contains(errs.String(), "--discard deletes a twin that this command makes: add --profile") {
+			t.Errorf("%s: exit code %d: %s", command, code, &errs)
 		}
 	}
 }

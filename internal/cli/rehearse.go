@@ -56,6 +56,9 @@ the rehearsal failed, and 3 if nothing is known to break but AWS did not allow e
 			if cluster == "" {
 				return &ExitError{2, errors.New("which cluster: --cluster NAME")}
 			}
+			if err := f.checkDiscard(); err != nil {
+				return err
+			}
 			daemon, err := o.client()
 			if err != nil {
 				return &ExitError{2, err}
