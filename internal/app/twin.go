@@ -108,6 +108,9 @@ func (d *daemon) compareObjects(ctx context.Context, rec *recording.Recording) (
 		if err != nil {
 			return nil, err
 		}
+		if !eks.Compared(q) {
+			continue
+		}
 		var theirs eks.TwinObjects
 		for _, page := range a.Pages {
 			var l account.List
@@ -116,17 +119,15 @@ func (d *daemon) compareObjects(ctx context.Context, rec *recording.Recording) (
 			}
 			theirs.Kind, theirs.Items = l.Kind, append(theirs.Items, l.Items...)
 		}
-		ours, there, err := d.eks.Comparable(ctx, rec.Source.Account, rec.Source.Region, q, &theirs)
-		if err != nil { // the twin is put back all the same
-			out = append(out, api.Difference{Action: "kubernetes:" + q.GroupResource(), Path: q.Cluster, Twin: "unknown: " + err.Error()})
-			continue
-		}
-		kind := strings.TrimSuffix(theirs.Kind, "List")
-		for _, o := range ours {
-			twin.StripObject(kind, o, rec.Source.Secrets)
+		ours, there, err := d.eks.Comparable(ctx, rec.Source.Account, rec.Source.Region, q, &theirs, func(kind string, o map[string]any) {
+			twin.StripObject(q, o, rec.Source.Secrets)
 			if rec.Source.Redacted {
 				twin.RedactObject(kind, o)
 			}
+		})
+		if err != nil { // the twin is put back all the same
+			out = append(out, api.Difference{Action: "kubernetes:" + q.GroupResource(), Path: q.Cluster, Twin: "unknown: " + err.Error()})
+			continue
 		}
 		for _, found := range twin.CompareObjects(q, ours, there) {
 			if len(out) == mostDifferences {

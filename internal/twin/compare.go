@@ -15,13 +15,17 @@ type Difference struct {
 	Action string `json:"action"` // such as ec2:DescribeSecurityGroups
 	// Path leads to it, with resources by their names: SecurityGroups[sg-1].IpPermissions[0].FromPort.
 	Path string `json:"path"`
-	// Twin and Source are the values as JSON, or empty for what one of them does not have.
+	// Twin and Source are the values as JSON, or empty for what one of them does not have. Both are empty if the values are those of a
+	// Secret, which are never shown.
 	Twin   string `json:"twin,omitempty"`
 	Source string `json:"source,omitempty"`
 }
 
 // String is the line for people.
 func (d Difference) String() string {
+	if d.Twin == "" && d.Source == "" {
+		return d.Action + " " + d.Path + ": differs"
+	}
 	was := func(v string) string {
 		if v == "" {
 			return "nothing"
@@ -34,7 +38,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s: the twin has %s, the source %s", d.Action, d.Path, was(d.Twin), was(d.Source))
 }
 
-// passing are the operations whose answers change by themselves, and volatile the members that do, or that are the
+// passing are the operations of AWS whose answers change by themselves, and volatile the members that do, or that are the
 // twin's own.
 var (
 	passing  = []string{"GetCallerIdentity", "GetConsoleOutput", "DescribeScalingActivities", "DescribeInstanceInformation", "DescribeTargetHealth", "ListInsights", "DescribeInsight", "ListUpdates", "DescribeUpdate"}
@@ -56,7 +60,7 @@ func Compare(twin, source *recording.Recording) ([]Difference, error) {
 	for _, question := range slices.Sorted(maps.Keys(ours)) {
 		if there, ok := theirs[question]; ok {
 			action, _, _ := strings.Cut(question, " ")
-			c := comparison{action: action}
+			c := comparison{action: action, ignored: volatile}
 			c.compare("", ours[question], there)
 			out = append(out, c.found...)
 		}
@@ -64,7 +68,8 @@ func Compare(twin, source *recording.Recording) ([]Difference, error) {
 	return out, nil
 }
 
-// CompareObjects returns how the Kubernetes objects of a cluster of a twin differ from those of its source, given by their names.
+// CompareObjects returns how the Kubernetes objects of a cluster of a twin differ from those of its source, given by their names. Each
+// text has at most maxText bytes. It removes the values from Secrets that only one side has.
 func CompareObjects(q recording.KubernetesList, ours, theirs map[string]map[string]any) []Difference {
 	c := comparison{action: Kubernetes + ":" + q.GroupResource()}
 	all := maps.Clone(ours)
@@ -73,6 +78,13 @@ func CompareObjects(q recording.KubernetesList, ours, theirs map[string]map[stri
 		path := q.Cluster + "[" + name + "]"
 		one, here := ours[name]
 		other, there := theirs[name]
+		if q.IsSecrets() {
+			c.secret = path
+			if !here || !there {
+				StripObject(q, one, false)
+				StripObject(q, other, false)
+			}
+		}
 		switch {
 		case here && there:
 			c.compare(path, one, other)
@@ -82,7 +94,22 @@ func CompareObjects(q recording.KubernetesList, ours, theirs map[string]map[stri
 			c.found = append(c.found, Difference{c.action, path, "", text(other)})
 		}
 	}
+	for i := range c.found {
+		d := &c.found[i]
+		d.Path, d.Twin, d.Source = cut(d.Path), cut(d.Twin), cut(d.Source)
+	}
 	return c.found
+}
+
+// maxText is the size of a text about an object, in bytes. Objects may have some MiB.
+const maxText = 4 << 10
+
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	const end = "…"
+	return strings.ToValidUTF8(text[:maxText-len(end)], "") + end
 }
 
 // values returns the decoded answers by their questions. The elements of lists are together, whatever page they are on.
@@ -114,8 +141,10 @@ func values(r *recording.Recording) (map[string]any, error) {
 
 // A comparison collects the differences between two answers.
 type comparison struct {
-	action string
-	found  []Difference
+	action  string
+	ignored []string // names of members
+	secret  string   // the path of a Secret, whose values are not shown
+	found   []Difference
 }
 
 func (c *comparison) compare(path string, ours, theirs any) {
@@ -133,6 +162,9 @@ func (c *comparison) compare(path string, ours, theirs any) {
 		}
 	}
 	if was, is := text(ours), text(theirs); was != is {
+		if c.secret != "" && (strings.HasPrefix(path, c.secret+".data") || strings.HasPrefix(path, c.secret+".stringData")) {
+			was, is = "", ""
+		}
 		c.found = append(c.found, Difference{c.action, path, was, is})
 	}
 }
@@ -141,10 +173,11 @@ func (c *comparison) members(ours, theirs map[string]any, path func(name string)
 	all := maps.Clone(ours)
 	maps.Copy(all, theirs)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		at := path(name)
 		// IAM lists AWS's policies only where they are used, and whoever uses them differs.
-		listed := strings.HasPrefix(name, "arn:aws:iam::aws:policy/") && (ours[name] == nil || theirs[name] == nil)
-		if !slices.Contains(volatile, name) && !listed {
-			c.compare(path(name), ours[name], theirs[name])
+		listed := strings.HasPrefix(at, "Policies[arn:aws:iam::aws:policy/") && (ours[name] == nil || theirs[name] == nil)
+		if !slices.Contains(c.ignored, name) && !listed {
+			c.compare(at, ours[name], theirs[name])
 		}
 	}
 }

@@ -2,7 +2,9 @@ package twin
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -51,6 +53,17 @@ func TestCompare(t *testing.T) {
 	if got, err := Compare(policies("arn:aws:iam::aws:policy/ReadOnlyAccess"), policies("arn:aws:iam::111122223333:policy/other")); err != nil || len(got) != 1 || got[0].Path != "Policies[arn:aws:iam::111122223333:policy/other]" {
 		t.Errorf("got %v, %v", got, err)
 	}
+	attached := func(arns string) *recording.Recording {
+		return of(`{"RoleDetailList":[{"Arn":"arn:aws:iam::111122223333:role/node","AttachedManagedPolicies":[` + arns + `]}]}`)
+	}
+	const agent = `{"PolicyName":"AmazonSSMManagedInstanceCore","PolicyArn":"arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"}`
+	path := "RoleDetailList[arn:aws:iam::111122223333:role/node].AttachedManagedPolicies[arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore]"
+	if got, err := Compare(attached(agent), attached("")); err != nil || len(got) != 1 || got[0].Path != path {
+		t.Errorf("an attached policy: %v, %v", got, err)
+	}
+	if got, err := Compare(attached(""), attached(agent)); err != nil || len(got) != 1 || got[0].Path != path {
+		t.Errorf("a detached policy: %v, %v", got, err)
+	}
 	if same, err := Compare(twin, twin); err != nil || len(same) > 0 {
 		t.Errorf("a recording differs from itself: %v, %v", same, err)
 	}
@@ -72,6 +85,49 @@ func TestCompareObjects(t *testing.T) {
 		{"kubernetes:deployments.apps", "c[shop/other]", "", one},
 		{"kubernetes:deployments.apps", "c[shop/web].spec.containers[web].image", `"a"`, `"b"`},
 	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An object of any size makes a short difference.
+func TestDifferencesAreShort(t *testing.T) {
+	large := func(text string) map[string]map[string]any {
+		return map[string]map[string]any{"a": {"data": map[string]any{"text": strings.Repeat(text, 1<<20)}}, text: {"data": strings.Repeat("x", 1<<20)}}
+	}
+	got := CompareObjects(recording.KubernetesList{Cluster: "c", Version: "v1", Resource: "configmaps"}, large("ä"), large("ö"))
+	if len(got) != 3 {
+		t.Fatalf("%d differences", len(got))
+	}
+	for _, d := range got {
+		if len(d.Twin)+len(d.Source) > 2*4096 || !utf8.ValidString(d.Twin+d.Source) || !strings.HasSuffix(d.Twin+d.Source, "…") {
+			t.Errorf("%s: %d and %d bytes", d.Path, len(d.Twin), len(d.Source))
+		}
+	}
+}
+
+// What Secrets hold is never shown, and the names of members that AWS changes by itself mean nothing in Kubernetes.
+func TestCompareSecrets(t *testing.T) {
+	secret := func(data string) map[string]any {
+		return map[string]any{"metadata": map[string]any{"labels": map[string]any{"Health": data}}, "data": map[string]any{"password": data}}
+	}
+	objects := func(data string) map[string]map[string]any {
+		return map[string]map[string]any{"shop/a": secret(data), "shop/only-" + data: secret(data)}
+	}
+	got := CompareObjects(recording.KubernetesList{Cluster: "c", Version: "v1", Resource: "secrets"}, objects("b25l"), objects("dHdv"))
+	if diff := cmp.Diff([]Difference{
+		{"kubernetes:secrets", "c[shop/a].data.password", "", ""},
+		{"kubernetes:secrets", "c[shop/a].metadata.labels.Health", `"b25l"`, `"dHdv"`},
+		{"kubernetes:secrets", "c[shop/only-b25l]", `{"data":{"password":""},"metadata":{"labels":{"Health":"b25l"}}}`, ""},
+		{"kubernetes:secrets", "c[shop/only-dHdv]", "", `{"data":{"password":""},"metadata":{"labels":{"Health":"dHdv"}}}`},
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+	if text := got[0].String(); text != "kubernetes:secrets c[shop/a].data.password: differs" {
+		t.Error(text)
+	}
+	whole := map[string]map[string]any{"a": {"data": map[string]any{"password": "b25l"}}}
+	got = CompareObjects(recording.KubernetesList{Cluster: "c", Version: "v1", Resource: "secrets"}, whole, map[string]map[string]any{"a": {}})
+	if diff := cmp.Diff([]Difference{{"kubernetes:secrets", "c[a].data", "", ""}}, got); diff != "" {
 		t.Error(diff)
 	}
 }

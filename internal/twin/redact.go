@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // What a redacted value is replaced with has its length and shape: letters stay letters, digits stay digits.
@@ -80,9 +82,9 @@ func RedactUserData(encoded string) string {
 // secretName matches the names of secret values.
 var secretName = regexp.MustCompile(`(?i)` + secretWords)
 
-// StripObject removes from a Kubernetes object of a kind what is not kept: the values of Secrets, of which the keys
+// StripObject removes from a Kubernetes object of a list what is not kept: the values of Secrets, of which the keys
 // stay, unless secrets is set, and what servers add to objects for themselves.
-func StripObject(kind string, o map[string]any, secrets bool) {
+func StripObject(q recording.KubernetesList, o map[string]any, secrets bool) {
 	if meta, ok := o["metadata"].(map[string]any); ok {
 		if fields, _ := meta["managedFields"].([]any); !slices.ContainsFunc(fields, byEKS) {
 			delete(meta, "managedFields") // large; those of add-ons say which fields an update may not overwrite
@@ -91,7 +93,7 @@ func StripObject(kind string, o map[string]any, secrets bool) {
 			delete(notes, "kubectl.kubernetes.io/last-applied-configuration")
 		}
 	}
-	if kind != "Secret" || secrets {
+	if !q.IsSecrets() || secrets { // whatever kind the source says that they are
 		return
 	}
 	delete(o, "stringData")
@@ -118,7 +120,7 @@ var plain = regexp.MustCompile(`(?i)(?:name|ref|namespace|image)$`)
 // ConfigMaps, and in all texts of a custom resource. It reports whether there were any.
 func RedactObject(kind string, o map[string]any) bool {
 	found := false
-	version, _ := o["apiVersion"].(string) // which API servers leave out of lists, except in custom resources
+	version, _ := o["apiVersion"].(string) // API servers omit this in lists, except of custom resources
 	group, _, _ := strings.Cut(version, "/")
 	custom := strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 	text := func(name, value string) string {

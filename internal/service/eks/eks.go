@@ -198,14 +198,17 @@ var (
 
 // Comparable returns the objects of a resource of a twin's cluster, and those in a list of its source, by their names; see
 // cluster.Service.Comparable. It returns none if the cluster is not in the twin, or is still being copied.
-func (s *Service) Comparable(ctx context.Context, account, region string, q recording.KubernetesList, source *TwinObjects) (ours, theirs map[string]map[string]any, err error) {
+func (s *Service) Comparable(ctx context.Context, account, region string, q recording.KubernetesList, source *TwinObjects, mask func(kind string, o map[string]any)) (ours, theirs map[string]map[string]any, err error) {
 	key := store.Key{Account: account, Region: region, ID: q.Cluster}
 	rec, err := record.Clusters.Get(s.clusters.Store, key)
 	if err != nil || rec.Source == nil || rec.Cluster.Status == ekstypes.ClusterStatusCreating {
 		return nil, nil, store.IgnoreNotFound(err)
 	}
-	return s.clusters.Comparable(ctx, key, rec.Plane.ID, q, source)
+	return s.clusters.Comparable(ctx, key, rec.Plane.ID, q, source, mask)
 }
+
+// Compared reports whether Comparable compares objects of a resource.
+func Compared(q recording.KubernetesList) bool { return cluster.Compared(q) }
 
 // Run reconciles clusters and their resources until ctx ends.
 func (s *Service) Run(ctx context.Context) error {

@@ -23,6 +23,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -30,6 +31,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
+	"github.com/drydock-dev/drydock/internal/twin"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -292,6 +294,36 @@ func TestInsightsOfTheSource(t *testing.T) {
 	}
 	if _, err := w.toVersion(version("1.36")); err != nil {
 		t.Error(err)
+	}
+}
+
+// The objects of a copy are masked while they still say that they are custom resources, as those of the source were.
+func TestComparable(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.twins = &fakeTwins{changed: true} })
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	if err := record.Clusters.UpdateOne(t.Context(), w.server.Store, store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}, func(c *record.Cluster) error {
+		c.Source = &record.Source{ObjectsRead: true}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	release := func(password string) map[string]any {
+		return map[string]any{"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": map[string]any{"name": "db", "namespace": "shop"}, "spec": map[string]any{"password": password}}
+	}
+	objects := w.objects()
+	objects.mu.Lock()
+	objects.lists = map[string][]unstructured.Unstructured{"helmreleases": {{Object: release("hunter2")}}}
+	objects.mu.Unlock()
+	q := recording.KubernetesList{Cluster: "dev", Group: "helm.toolkit.fluxcd.io", Version: "v2", Resource: "helmreleases"}
+	ours, theirs, err := w.svc.Comparable(t.Context(), w.account, testkit.Region, q, &eks.TwinObjects{Kind: "HelmReleaseList", Items: []map[string]any{release("xxxxxx0")}},
+		func(kind string, o map[string]any) { twin.RedactObject(kind, o) })
+	if diff := cmp.Diff(theirs, ours); err != nil || diff != "" || len(ours) != 1 {
+		t.Errorf("%v, -source +twin:\n%s", err, diff)
+	}
+	for resource, compared := range map[string]bool{"pods": false, "nodes": false, "configmaps": true, "secrets": true} {
+		if eks.Compared(recording.KubernetesList{Version: "v1", Resource: resource}) != compared {
+			t.Errorf("%s are compared: %t", resource, !compared)
+		}
 	}
 }
 

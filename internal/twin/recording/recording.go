@@ -105,6 +105,9 @@ func (l *KubernetesList) GroupResource() string {
 	return l.Resource + "." + l.Group
 }
 
+// IsSecrets reports whether the objects are Secrets.
+func (l *KubernetesList) IsSecrets() bool { return l.Group == "" && l.Resource == "secrets" }
+
 // KubernetesList returns the question of an answer to a List of Kubernetes.
 func (a *Answer) KubernetesList() (KubernetesList, error) {
 	q, err := Input[KubernetesList](a)

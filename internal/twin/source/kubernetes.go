@@ -253,7 +253,7 @@ func list(ctx context.Context, client rest.Interface, in *listInput, secrets boo
 	}
 	out := &listOutput{Kind: page.Kind, Items: page.Items}
 	for _, o := range out.Items { // whether or not other secrets are masked
-		twin.StripObject(strings.TrimSuffix(out.Kind, "List"), o, secrets)
+		twin.StripObject(in.KubernetesList, o, secrets)
 	}
 	if page.Metadata.Continue != "" {
 		out.NextToken = &page.Metadata.Continue

@@ -343,7 +343,7 @@ func TestKubernetes(t *testing.T) {
 					io.WriteString(w, `{"kind":"SecretList","metadata":{"continue":"2"},"items":[{"metadata":{"name":"a"},"data":{"password":"aHVudGVyMg=="}}]}`)
 					return
 				}
-				io.WriteString(w, `{"kind":"SecretList","metadata":{},"items":[{"metadata":{"name":"b"},"stringData":{"x":"aHVudGVyMg=="}}]}`)
+				io.WriteString(w, `{"kind":"WidgetList","metadata":{},"items":[{"metadata":{"name":"b"},"stringData":{"x":"aHVudGVyMg=="}}]}`)
 			case "/api/v1/configmaps":
 				io.WriteString(w, `{"kind":"ConfigMapList","metadata":{},"items":[{"metadata":{"name":"c"},"data":{"db-password":"hunter3","level":"debug"}}]}`)
 			case "/api/v1/pods":

@@ -16,12 +16,10 @@ import (
 
 // Comparable returns the objects of a resource that a copied cluster has, and those in a list of its source, by NAMESPACE/NAME or NAME.
 // They are equal unless somebody has changed them on one side. Objects that controllers make for themselves, or that are the control
-// plane's own, are left out. It changes the list.
-func (s *Service) Comparable(ctx context.Context, key store.Key, planeID string, q recording.KubernetesList, source *base.TwinObjects) (ours, theirs map[string]map[string]any, err error) {
+// plane's own, are left out. mask is called for each object of the copy, and removes what the source's list does not have. Comparable
+// changes the list.
+func (s *Service) Comparable(ctx context.Context, key store.Key, planeID string, q recording.KubernetesList, source *base.TwinObjects, mask func(kind string, o map[string]any)) (ours, theirs map[string]map[string]any, err error) {
 	kind := strings.TrimSuffix(source.Kind, "List")
-	if slices.Contains(notCompared, kind) {
-		return nil, nil, nil
-	}
 	ses, err := s.Sessions.Open(key, planeID)
 	if err != nil {
 		return nil, nil, err
@@ -44,6 +42,7 @@ func (s *Service) Comparable(ctx context.Context, key store.Key, planeID string,
 		add(theirs, &unstructured.Unstructured{Object: item})
 	}
 	for i := range live {
+		mask(kind, live[i].Object)
 		add(ours, &live[i])
 	}
 	for name := range made { // copies have no owners
@@ -53,8 +52,14 @@ func (s *Service) Comparable(ctx context.Context, key store.Key, planeID string,
 	return ours, theirs, nil
 }
 
-// notCompared are the kinds of which controllers or kubelets make all objects, or change them all the time.
-var notCompared = []string{"Pod", "Node", "CSINode", "CNINode", "PolicyEndpoint", "ControllerRevision", "ResourceSlice", "APIService"}
+// Compared reports whether objects of a resource are compared.
+func Compared(q recording.KubernetesList) bool { return !slices.Contains(notCompared, q.GroupResource()) }
+
+// notCompared are the resources of which controllers or kubelets make all objects, or change them all the time.
+var notCompared = []string{
+	"pods", "nodes", "csinodes.storage.k8s.io", "cninodes.vpcresources.k8s.aws", "policyendpoints.networking.k8s.aws", "controllerrevisions.apps", "resourceslices.resource.k8s.io",
+	"apiservices.apiregistration.k8s.io",
+}
 
 // isOwn reports whether an object belongs to a control plane itself, so that each has another one.
 func isOwn(kind string, o *unstructured.Unstructured) bool {
@@ -79,7 +84,7 @@ func plainObject(o *unstructured.Unstructured) map[string]any {
 	for _, member := range []string{"generation", "managedFields", "selfLink", "finalizers"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", member)
 	}
-	delete(o.Object, "kind") // which API servers leave out of lists
+	delete(o.Object, "kind") // API servers omit these in lists
 	delete(o.Object, "apiVersion")
 	return o.Object
 }
