@@ -20,7 +20,7 @@ type Twin struct {
 	Loaded  time.Time `json:"loaded"`         // when it was loaded into Drydock
 	Answers int       `json:"answers"`        // of the source
 	Gaps    []string  `json:"gaps,omitempty"` // what the source did not tell
-	// LeftOut is what was not read or kept because the user chose that.
+	// LeftOut is what was not read or kept because the user chose that, or because it is more than an import reads.
 	LeftOut []string `json:"leftOut,omitempty"`
 	// Differences are those between the Kubernetes objects of an earlier twin and its source, if they were asked for.
 	Differences []Difference `json:"objectDifferences,omitempty"`

@@ -124,7 +124,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 	out.Unknown = x.unknown(account, unreadInstances)
 	if nodegroup != "" {
 		notes, err := x.cfg.EKS.NodegroupUpdateNotes(ctx, cluster, nodegroup)
-		out.Notes = append(out.Notes, notes...)
+		out.Notes = slices.Concat(out.Notes, notes, x.unreadUpdates(account, cluster+"/"+nodegroup))
 		return out, err
 	}
 	for _, id := range x.cfg.Machines.FargateOf(account, region, cluster) {
@@ -140,7 +140,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 	if err != nil {
 		return out, err
 	}
-	out.Notes = append(out.Notes, notes...)
+	out.Notes = slices.Concat(out.Notes, notes, x.unreadUpdates(account, cluster))
 	out.Endpoint, err = x.endpointAccess(ctx, account, region, cluster)
 	return out, err
 }

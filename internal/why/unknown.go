@@ -36,6 +36,13 @@ func (x *Explainer) unknown(account string, relevant func(recording.Gap) bool) [
 // onlyShown are the operations of EKS that only show what has happened, or what AWS thinks of a cluster.
 var onlyShown = []string{"ListInsights", "DescribeInsight", "ListUpdates", "DescribeUpdate", "ListCapabilities", "DescribeCapability"}
 
+// unreadUpdates returns which updates were not read of a cluster of a twin, or of CLUSTER/PART.
+func (x *Explainer) unreadUpdates(account, of string) []string {
+	return x.unknown(account, func(g recording.Gap) bool {
+		return g.Service == "eks" && (g.Operation == "ListUpdates" || g.Operation == "DescribeUpdate") && (g.Subject == of || strings.HasPrefix(g.Subject, of+"/"))
+	})
+}
+
 // An unknownError says that a question cannot be answered because the source of a twin did not tell something.
 type unknownError struct {
 	what    string

@@ -325,6 +325,23 @@ func TestUnknownMoves(t *testing.T) {
 	}
 }
 
+// Why says of which cluster or node group there are updates that were not read.
+func TestUnreadUpdates(t *testing.T) {
+	x := New(Config{Gaps: func(string) []recording.Gap {
+		return []recording.Gap{
+			{Service: "eks", Operation: "ListUpdates", Cluster: "c", Subject: "c", Code: recording.NotAsked, Message: "only the first 20 updates of c were read"},
+			{Service: "eks", Operation: "ListUpdates", Cluster: "c", Subject: "c/ng", Code: "AccessDeniedException"},
+			{Service: "eks", Operation: "ListUpdates", Cluster: "c2", Subject: "c2", Code: "AccessDeniedException"},
+			{Service: "eks", Operation: "ListAddons", Cluster: "c", Subject: "c", Code: "AccessDeniedException"},
+		}
+	}})
+	for of, want := range map[string]string{"c": "only the first 20 updates of c were read; the source did not allow eks:ListUpdates for c/ng", "c/ng": "the source did not allow eks:ListUpdates for c/ng", "d": ""} {
+		if got := strings.Join(x.unreadUpdates("111122223333", of), "; "); got != want {
+			t.Errorf("%s: %s", of, got)
+		}
+	}
+}
+
 // noClusters is an EKS without clusters.
 type noClusters struct{ EKS }
 

@@ -134,7 +134,7 @@ const (
 	Unreachable = "Unreachable"
 	// Redacted means that the recording does not contain the value.
 	Redacted = "Redacted"
-	// NotAsked means that a user chose not to read or keep it.
+	// NotAsked means that a user chose not to read or keep it, or that it is more than an import reads.
 	NotAsked = "NotAsked"
 	// NotCopied means that a Kubernetes object was read, but twins do not have such objects. It matters only to questions about
 	// that object.

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -9,6 +10,8 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // ofEKS is an operation of EKS.
@@ -112,6 +115,12 @@ func (r *reader) readUpdates(ctx context.Context, in awseks.ListUpdatesInput) er
 	in.MaxResults = aws.Int32(mostUpdates)
 	list := ofEKS("ListUpdates", r.eks.ListUpdates)
 	list.onePage = true
+	list.trim = func(pages []*awseks.ListUpdatesOutput) *recording.Gap {
+		if p := pages[0]; p.NextToken == nil && len(p.UpdateIds) <= mostUpdates {
+			return nil
+		}
+		return &recording.Gap{Service: "eks", Operation: "ListUpdates", Cluster: *in.Name, Subject: subject, Code: recording.NotAsked, Message: fmt.Sprintf("only the first %d updates of %s were read", mostUpdates, subject)}
+	}
 	pages, err := ask(ctx, r, list, &in, subject)
 	if err != nil {
 		return err

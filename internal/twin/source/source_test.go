@@ -180,6 +180,35 @@ func refuseQuery(w http.ResponseWriter, code string) {
 	fmt.Fprintf(w, `<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>no</Message></Error></ErrorResponse>`, code)
 }
 
+// Of many updates, the first ones are read. That there are more is left out by choice, not unknown.
+func TestManyUpdates(t *testing.T) {
+	ids := make([]string, mostUpdates)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	for more, want := range map[string]string{"": "[]", `,"nextToken":"2"`: "[only the first 20 updates of prod were read]", `,"nextToken":null`: "[]"} {
+		f, cfg := fake(t, map[string]http.HandlerFunc{
+			"/clusters":      func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":["prod"]}`) },
+			"/clusters/prod": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"cluster":{"name":"prod"}}`) },
+			"/clusters/prod/updates": func(w http.ResponseWriter, r *http.Request) {
+				if got := r.URL.Query().Get("maxResults"); got != "20" {
+					t.Errorf("%s are asked for", got)
+				}
+				fmt.Fprintf(w, `{"updateIds":["%s"]%s}`, strings.Join(ids, `","`), more)
+			},
+		})
+		opt := fast
+		opt.NoKubernetes = true
+		r, err := Read(t.Context(), cfg, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(r.Gaps()); got != want || f.count("/clusters/prod/updates") != 1 || f.count("/clusters/prod/updates/19") != 1 {
+			t.Errorf("with %s: gaps %s, calls %v", more, got, f.calls)
+		}
+	}
+}
+
 // What one resource is like does not end an import: it may be deleted after it was listed, or be in no state to be asked about.
 func TestRefusalsAboutOneResource(t *testing.T) {
 	f, cfg := fake(t, map[string]http.HandlerFunc{
