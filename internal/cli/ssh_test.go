@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
@@ -60,6 +63,22 @@ func TestSSHPrograms(t *testing.T) {
 			t.Errorf("drydock run: %s, %v", other, err)
 		}
 		t.Setenv("PATH", bin+":"+real)
+	}
+}
+
+// A fix may name an address of AWS, where the source of a twin is. Its ssh connects to none but Drydock's instances.
+func TestFixesReachOnlyInstances(t *testing.T) {
+	dir := playDaemon(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s is asked", r.URL) })
+	real := t.TempDir()
+	if err := os.WriteFile(filepath.Join(real, "ssh"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", real+":"+os.Getenv("PATH"))
+	var out bytes.Buffer
+	o := &globalOptions{dataDir: dir, streams: Streams{Out: &out, Err: &out}}
+	err := o.runFix(t.Context(), &advice.Fix{Commands: []string{"command -v ssh"}}, api.Place{Account: "111122223333", Region: "eu-west-1"})
+	if want := filepath.Join(dir, "ssh", "111122223333-eu-west-1", "bin", "ssh") + "\n"; err != nil || out.String() != want {
+		t.Errorf("ssh is %s, want %s, %v", out.String(), want, err)
 	}
 }
 

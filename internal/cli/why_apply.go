@@ -20,6 +20,7 @@ type applyFlags struct {
 	apply, yes bool
 	timeout    time.Duration
 	account    string // that the fix is for; empty: the caller's
+	region     string // that the fix is for; empty: the caller's
 }
 
 func (f *applyFlags) add(cmd *cobra.Command) {
@@ -53,7 +54,7 @@ func (f *applyFlags) mend(ctx context.Context, o *globalOptions, fixes []advice.
 			return &ExitError{1, fmt.Errorf("nothing was run")}
 		}
 	}
-	if err := o.runFix(ctx, &fix, f.account); err != nil {
+	if err := o.runFix(ctx, &fix, api.Place{Account: f.account, Region: f.region}); err != nil {
 		return &ExitError{1, fmt.Errorf("the fix failed: %w", err)}
 	}
 	if fix.Replaces {
@@ -90,14 +91,19 @@ func (f *applyFlags) await(ctx context.Context, o *globalOptions, look func(cont
 
 // runFix runs the commands in one shell. Its AWS clients call the daemon: with the caller's
 // own credentials if they are set for it, else as the root of the default account, or of
-// the account that was asked about.
-func (o *globalOptions) runFix(ctx context.Context, fix *advice.Fix, account string) error {
+// the account that was asked about. Its ssh reaches instances of Drydock and nothing else: those of a twin have AWS's addresses.
+func (o *globalOptions) runFix(ctx context.Context, fix *advice.Fix, place api.Place) error {
 	info, err := o.readInfo()
 	if err != nil {
 		return err
 	}
+	bin, err := o.writeSSH(info, place, "")
+	if err != nil {
+		return err
+	}
 	c := exec.CommandContext(ctx, "sh", "-e", "-c", fix.Shell())
-	c.Stdout, c.Stderr, c.Env = o.streams.Out, o.streams.Err, withAccount(fixEnvironment(os.Environ(), info), account)
+	c.Stdout, c.Stderr, c.Env = o.streams.Out, o.streams.Err, withAccount(fixEnvironment(os.Environ(), info), place.Account)
+	c.Env = append(c.Env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return c.Run()
 }
 

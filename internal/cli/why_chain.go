@@ -46,7 +46,8 @@ func (c *chainCommand) run(ctx context.Context, o *globalOptions, list string, q
 		return e, o.orHint(err, "drydock status", list)
 	}
 	o.noteAccount(c.account)
-	if c.fix.account = c.account; c.fix.apply {
+	c.fix.account, c.fix.region = c.account, c.region
+	if c.fix.apply {
 		return c.fix.mendChain(ctx, o, ask)
 	}
 	if c.watch {

@@ -111,7 +111,7 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 			return try(func() error { return x.launches(e.Account, e.Region, &i, 0) }, append(before, terminate))
 		}
 		return oneSketch("correct the user data in the launch template or configuration of the Auto Scaling group "+group+"; then the group replaces what is terminated",
-			"aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names "+group+" --query 'AutoScalingGroups[0].[LaunchTemplate,LaunchConfigurationName]'"+at, terminate)
+			"aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names "+quoted(group)+" --query 'AutoScalingGroups[0].[LaunchTemplate,LaunchConfigurationName]'"+at, terminate)
 	}
 	run := fmt.Sprintf("aws ec2 run-instances --image-id %s --instance-type %s --subnet-id %s", aws.ToString(i.ImageId), i.InstanceType, aws.ToString(i.SubnetId))
 	var groups []string

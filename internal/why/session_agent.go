@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
@@ -52,10 +53,6 @@ func (c *sessionChain) agentFixes(ctx context.Context) []advice.Fix {
 	mirror := func() error { return c.x.cfg.Machines.Connect(ctx, c.in, ami.Mirror(c.in), 443) }
 	ssh := sessionChain{x: c.x, who: c.who, SessionExplanation: api.SessionExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region, By: byEIC}}
 	ssh.explainSSH(ctx, "", sshUser)
-	login := "drydock ssh --region " + c.Region
-	if c.Account != awsapi.DefaultAccount {
-		login += " --account " + c.Account
-	}
 	send, changes := c.sendKey(sshUser)
 	fixes := advice.Try(func([]advice.Change) error {
 		if s := ssh.FirstFailed(); s != nil {
@@ -63,20 +60,50 @@ func (c *sessionChain) agentFixes(ctx context.Context) []advice.Fix {
 		}
 		return mirror()
 	}, append(changes, advice.Change{Kind: advice.RunCommand, Resource: c.Instance, Value: "the agent of Systems Manager is installed"}),
-		append(send, login+" "+sshUser+"@"+c.Instance+` -i "$KEY" -o StrictHostKeyChecking=accept-new sudo `+installAgent)...)
+		append(send, c.login()+" sudo "+installAgent)...)
 
-	sketch, edit, judge := "", "", (func() error)(nil)
-	if !ami.HasAgent(c.in.Image) {
+	var judge func() error
+	has := ami.HasAgent(c.in.Image)
+	if !has {
 		judge = mirror
-		switch data := c.in.UserData; {
-		case len(data) == 0:
-			edit = `printf '#!/bin/sh\n%s\n' '` + installAgent + "' > user-data"
-		case bytes.HasPrefix(data, []byte("#!/bin/")): // a script of a shell
-			edit = "{ head -n 1 user-data; echo " + installAgent + "; tail -n +2 user-data; } > user-data.new; mv user-data.new user-data"
-		default:
-			sketch = "have the file user-data run " + installAgent + " before the instance is launched again"
-		}
 	}
+	edit, sketch := keepingAgent(has, c.in.UserData)
 	e := &api.NodeExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region}
 	return advice.Rank(append(fixes, c.x.replaced(e, &c.in, sketch, nil, edit, judge)...))
+}
+
+// login returns the command that logs in with the key $KEY. That of a twin also works at its source.
+func (c *sessionChain) login() string {
+	const options = ` -i "$KEY" -o StrictHostKeyChecking=accept-new`
+	if c.x.cfg.IsTwin != nil && c.x.cfg.IsTwin(c.Account) {
+		address := c.in.PublicIP
+		if !address.IsValid() {
+			address = c.in.PrivateIP
+		}
+		return "ssh" + options + " " + sshUser + "@" + address.String()
+	}
+	login := "drydock ssh --region " + c.Region
+	if c.Account != awsapi.DefaultAccount {
+		login += " --account " + c.Account
+	}
+	return login + " " + sshUser + "@" + c.Instance + options
+}
+
+// shellScript matches the first line of a script of a shell.
+var shellScript = regexp.MustCompile(`^#![ \t]*/(?:usr/)?bin/(?:env[ \t]+)?(?:ba)?sh\s`)
+
+// keepingAgent returns the edit of the file user-data after which an instance boots with the agent, which its image has or not. If
+// only a person can do that, it returns a sketch.
+func keepingAgent(has bool, userData []byte) (edit, sketch string) {
+	switch {
+	case bytes.Contains(userData, []byte("amazon-ssm-agent")): // perhaps it is what removes the agent
+		return "", "have the file user-data leave amazon-ssm-agent installed, which it names, before the instance is launched again"
+	case has:
+		return "", ""
+	case len(userData) == 0:
+		return `printf '#!/bin/sh\n%s\n' '` + installAgent + "' > user-data", ""
+	case shellScript.Match(userData):
+		return "{ head -n 1 user-data; echo " + installAgent + "; tail -n +2 user-data; } > user-data.new; mv user-data.new user-data", ""
+	}
+	return "", "have the file user-data run " + installAgent + " before the instance is launched again"
 }

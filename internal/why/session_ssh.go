@@ -262,7 +262,7 @@ func (c *sessionChain) keys(ctx context.Context, user string) {
 // sendKey returns the commands that send the caller's own key, or a new one, by EC2 Instance Connect.
 func (c *sessionChain) sendKey(user string) ([]string, []advice.Change) {
 	return []string{
-		`test -f "${KEY:=$HOME/.ssh/id_ed25519}" || { mkdir -m 700 -p "${KEY%/*}"; ssh-keygen -q -t ed25519 -N '' -f "$KEY"; }`,
+		`test -f "${KEY:=$HOME/.ssh/id_ed25519}" || { mkdir -m 700 -p "$(dirname "$KEY")"; ssh-keygen -q -t ed25519 -N '' -f "$KEY"; }`,
 		"aws ec2-instance-connect send-ssh-public-key --instance-id " + c.Instance + " --instance-os-user " + user + ` --ssh-public-key "file://$KEY.pub" --region ` + c.Region,
 	}, []advice.Change{{Kind: advice.SendKey, Resource: c.Instance, Value: user}}
 }
