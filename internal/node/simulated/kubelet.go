@@ -143,13 +143,13 @@ func (k *kubelet) nodePath() string { return "/api/v1/nodes/" + k.name }
 // register creates the Node object, or takes over the existing one.
 func (k *kubelet) register(ctx context.Context) error {
 	now := k.now()
+	k.hidden = nil // of an earlier try
 	k.object.Status.Conditions = nodeConditions(false, false, networkNotReady, now, now)
 	var created corev1.Node
 	err := k.client.do(ctx, http.MethodPost, "/api/v1/nodes", nil, k.object, &created)
 	if apierrors.IsAlreadyExists(err) {
 		return k.reregister(ctx)
 	}
-	k.hidden = nil
 	if apierrors.IsForbidden(err) && minor(k.m.in.Image.KubeletVersion) >= getsForbidden {
 		var have corev1.Node
 		k.hidden = k.client.do(ctx, http.MethodGet, k.nodePath(), nil, nil, &have)
