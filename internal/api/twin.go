@@ -37,7 +37,7 @@ type Difference struct {
 // Text renders it for people.
 func (t *Twin) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Account %s in %s is now a twin of AWS's, as of %s: %d answers.\n", t.Account, t.Region, t.Read.UTC().Format(time.RFC3339), t.Answers)
+	fmt.Fprintf(&b, "Account %s in %s is now a twin of the AWS account, read at %s: %d answers.\n", t.Account, t.Region, t.Read.UTC().Format(time.RFC3339), t.Answers)
 	for _, l := range t.LeftOut {
 		b.WriteString("Left out: " + l + "\n")
 	}

@@ -40,7 +40,7 @@ func newStatus(o *globalOptions) *cobra.Command {
 				if t.Changed {
 					changed = "changed since"
 				}
-				fmt.Fprintf(o.streams.Out, "account %s is a twin of AWS's in %s, as of %s; %s\n", t.Account, t.Region, t.Read.UTC().Format(time.RFC3339), changed)
+				fmt.Fprintf(o.streams.Out, "account %s is a twin of the AWS account in %s, read at %s; %s\n", t.Account, t.Region, t.Read.UTC().Format(time.RFC3339), changed)
 			}
 			if len(s.Clusters) == 0 {
 				fmt.Fprintln(o.streams.Out, "no clusters")

@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
-// What the source of a twin did not tell makes verdicts unknown. The functions below return the reasons, and none if
+// What the source of a twin did not return makes verdicts unknown. The functions below return the reasons, and none if
 // the verdict holds whatever the missing answers are.
 
 // unknown returns what is missing of a twin, as far as it is relevant.
@@ -43,7 +43,7 @@ func (x *Explainer) unreadUpdates(account, of string) []string {
 	})
 }
 
-// An unknownError says that a question cannot be answered because the source of a twin did not tell something.
+// An unknownError says that a question cannot be answered because the source of a twin did not return something.
 type unknownError struct {
 	what    string
 	reasons []string
@@ -87,7 +87,7 @@ func (x *Explainer) readAlone(roleARN string) bool {
 	return err == nil
 }
 
-// unknownRequest returns what a decision about a request depends on and the source did not tell. An explicit deny
+// unknownRequest returns what a decision about a request depends on and the source did not return. An explicit deny
 // holds, whatever other policies say.
 func (x *Explainer) unknownRequest(account, service, principal string, d policy.Decision) []string {
 	if d.ExplicitDeny {
@@ -110,7 +110,7 @@ var (
 	upgraded = []string{"services", "configmaps", "clusterroles", "clusterrolebindings", "roles", "rolebindings", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "customresourcedefinitions"}
 )
 
-// UnknownOfUpgrade returns what the source of a twin did not tell and the rehearsal of a cluster's upgrade looks at.
+// UnknownOfUpgrade returns what the source of a twin did not return and the rehearsal of a cluster's upgrade looks at.
 func (x *Explainer) UnknownOfUpgrade(account, cluster string) []string {
 	return x.unknown(account, func(g recording.Gap) bool {
 		if g.Cluster != cluster || g.Code == recording.Redacted {

@@ -24,7 +24,7 @@ var filters = map[string][]string{
 // in the answer to DescribeSecurityGroups.
 var notTheNetwork = []string{"DescribeSecurityGroupRules", "DescribeInstanceAttribute", "DescribeVolumes", "DescribeImages", "DescribeLaunchTemplates", "DescribeLaunchTemplateVersions", "GetConsoleOutput"}
 
-// unknownReach returns what a verdict about a connection depends on and the source did not tell. name is the
+// unknownReach returns what a verdict about a connection depends on and the source did not return. name is the
 // destination, if it is a host name. If the connection is certainly blocked, but perhaps by more than v says, it removes
 // the explanations that are not certain and returns what is missing as also.
 func (x *Explainer) unknownReach(account, name string, s *reach.Snapshot, v *reach.Verdict) (out, also []string) {
@@ -102,7 +102,7 @@ func namesDepend(g recording.Gap, name, text string, from *reach.Interface) bool
 // balancing are the operations that tell where a load balancer sends a connection.
 var balancing = []string{"DescribeListeners", "DescribeRules", "DescribeTargetGroups", "DescribeTargetHealth"}
 
-// unknownBalancer returns what the source did not tell of the load balancer that a connection goes to. text is the verdict as
+// unknownBalancer returns what the source did not return of the load balancer that a connection goes to. text is the verdict as
 // JSON.
 func (x *Explainer) unknownBalancer(account, name string, s *reach.Snapshot, v *reach.Verdict, text string) []string {
 	to := s.InterfaceOf(v.Flow.To)
@@ -121,7 +121,7 @@ func (x *Explainer) unknownBalancer(account, name string, s *reach.Snapshot, v *
 	return out
 }
 
-// knownBlocks returns the explanations of filters that the source did tell.
+// knownBlocks returns the explanations of filters that the source returned.
 func (x *Explainer) knownBlocks(account string, v *reach.Verdict) []reach.Explanation {
 	if x.cfg.Gaps == nil || v.Reachable {
 		return nil

@@ -20,7 +20,7 @@ func unreadInstances(g recording.Gap) bool { return g.Operation == "DescribeInst
 // organization may deny anything, but members can seldom read them: only a question about a request depends on them.
 var notForPods = []string{"autoscaling", "ssm", "servicequotas", "kms", recording.ELB, recording.ELBv2, recording.Organizations}
 
-// unknownNode returns what a node's steps depend on and the source did not tell. No step depends on a masked value in an object
+// unknownNode returns what a node's steps depend on and the source did not return. No step depends on a masked value in an object
 // of Kubernetes. What only decides about later steps than
 // the one that fails does not matter.
 func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
@@ -190,7 +190,7 @@ func (x *Explainer) observe(e *api.NodeExplanation) {
 // changedSince begins the reasons of a disagreement in a twin in which something was changed.
 func (x *Explainer) changedSince(account string) string {
 	if x.cfg.Changed != nil && x.cfg.Changed(account) {
-		return "what was changed in the twin is why, or "
+		return "either because of a change in the twin, or because "
 	}
 	return ""
 }

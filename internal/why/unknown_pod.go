@@ -68,7 +68,7 @@ func eksDecidesPods(g recording.Gap, e *api.PodExplanation, failed *api.Step) bo
 	return true // ListClusters, DescribeCluster
 }
 
-// unknownMaker returns what the source did not tell of pods and of the controllers that make them, so that a pod that is not in
+// unknownMaker returns what the source did not return of pods and of the controllers that make them, so that a pod that is not in
 // the twin may exist.
 func (x *Explainer) unknownMaker(e *api.PodExplanation) []string {
 	out := append(x.notCopied(e), x.lostNodes(e.Account, e.Region, e.Cluster)()...) // Kubernetes deletes the pods of lost nodes
@@ -95,7 +95,7 @@ func (x *Explainer) notCopied(e *api.PodExplanation) []string {
 	return nil
 }
 
-// unknownPod returns what a pod's steps depend on and the source did not tell. pod is nil if none was created. lost are the unknowns
+// unknownPod returns what a pod's steps depend on and the source did not return. pod is nil if none was created. lost are the unknowns
 // of the cluster's nodes, as lostNodes returns them.
 func (x *Explainer) unknownPod(e *api.PodExplanation, pod *corev1.Pod, lost func() []string) []string {
 	failed := e.FirstFailed()
@@ -130,7 +130,7 @@ func (x *Explainer) unknownPod(e *api.PodExplanation, pod *corev1.Pod, lost func
 	return out
 }
 
-// lostNodes returns what the source of a twin did not tell of nodes that are not ready in the twin only for that reason, so that no pod
+// lostNodes returns what the source of a twin did not return of nodes that are not ready in the twin only for that reason, so that no pod
 // can be scheduled to them. It looks only once, and only if it is called.
 func (x *Explainer) lostNodes(account, region, cluster string) func() []string {
 	return sync.OnceValue(func() []string {
@@ -166,7 +166,7 @@ func imageFails(e *api.PodExplanation) bool {
 	return f != nil && f.Name == node.StepPodImage
 }
 
-// unknownServiceAccount returns what the chain from a service account to its roles depends on and the source did not tell.
+// unknownServiceAccount returns what the chain from a service account to its roles depends on and the source did not return.
 func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation, sa *eks.ServiceAccountIdentity) []string {
 	roles := []string{sa.RoleARN}
 	if sa.Association != nil {
@@ -192,7 +192,7 @@ func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation, sa *
 	})
 }
 
-// unknownProfile returns what the launches of a Fargate profile with a role depend on and the source did not tell.
+// unknownProfile returns what the launches of a Fargate profile with a role depend on and the source did not return.
 func (x *Explainer) unknownProfile(d *api.Diagnosis, role string) []string {
 	return append(x.unknownPolicies(d.Account, role), x.unknown(d.Account, func(g recording.Gap) bool {
 		switch {

@@ -277,7 +277,7 @@ func TestDisagreement(t *testing.T) {
 		{"both ready", account.Observation{State: "running", NodesRead: true, Node: ready}, true, false, ""},
 		{"neither", account.Observation{State: "running", NodesRead: true}, false, false, ""},
 		{"only predicted", account.Observation{State: "running", NodesRead: true}, true, false, "Drydock predicts that the node is Ready, and it was not: something that Drydock does not know keeps it out"},
-		{"only predicted, after a change", account.Observation{State: "running", NodesRead: true}, true, true, "Drydock predicts that the node is Ready, and it was not: what was changed in the twin is why, or something that Drydock does not know keeps it out"},
+		{"only predicted, after a change", account.Observation{State: "running", NodesRead: true}, true, true, "Drydock predicts that the node is Ready, and it was not: either because of a change in the twin, or because something that Drydock does not know keeps it out"},
 		{"only observed", account.Observation{State: "running", NodesRead: true, Node: ready}, false, false, "Drydock predicts that the node fails at image, and it was Ready: it would not join again, or Drydock is wrong"},
 		{"nodes were not read", account.Observation{State: "running"}, true, false, ""},
 		{"the instance was stopped", account.Observation{State: "stopped", NodesRead: true}, true, false, ""},

@@ -19,7 +19,7 @@ import (
 // mostInsights is the maximum size of a cluster's insights, as JSON.
 const mostInsights = 512 << 10
 
-// loadInsights keeps the insights of clusters. One whose details were not read has the status that the list told.
+// loadInsights keeps the insights of clusters. One whose details were not read has the status that the list returned.
 func (l *loader) loadInsights() error {
 	found := map[string]map[string]ekstypes.Insight{}
 	if err := each(l, "ListInsights", func(in *awseks.ListInsightsInput, out *awseks.ListInsightsOutput) error {

@@ -120,7 +120,7 @@ type Identity struct {
 	ID  string
 }
 
-// DeletedID stands for the ID of an identity that the source of a twin had deleted, and that AWS does not tell.
+// DeletedID stands for the ID of an identity that the source of a twin had deleted, and that AWS does not return.
 const DeletedID = "deleted"
 
 // FargateProfiles are kept under CLUSTER/NAME.
