@@ -2,7 +2,9 @@ package simulated_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -127,6 +130,53 @@ func TestKubeletsStory(t *testing.T) {
 		logged(`failed to load kubelet config file, path: /etc/mine.json`)
 		if log := sh("journalctl -u kubelet -o cat | tail -n 20"); !strings.Contains(log, "restart counter is at 1.") {
 			t.Errorf("the counter does not start again: %s", log)
+		}
+	})
+}
+
+// A kubelet logs why it cannot register now, and nothing of an earlier try.
+func TestKubeletForgetsOldErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.script = func(ctx context.Context, job shell.Job) (shell.Result, error) { return shell.Run(ctx, job) }
+		if err := b.rt.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		b.start()
+		in := b.instance()
+		nodes := schema.GroupResource{Resource: "nodes"}
+		b.api.refusing(func(_, path string) *apierrors.StatusError {
+			if strings.HasPrefix(path, "/api/v1/nodes") {
+				return apierrors.NewForbidden(nodes, nodeName, errors.New("no"))
+			}
+			return nil
+		})
+		b.launch(in)
+		after(20 * time.Second)
+		last := func() string {
+			t.Helper()
+			m, ok := b.rt.Machine(in.ID)
+			if !ok {
+				t.Fatal("the machine is not on")
+			}
+			out, _ := run(t, m, "journalctl -u kubelet -o cat | grep 'Unable to register' | tail -n 1")
+			return out
+		}
+		if got := last(); !strings.Contains(got, `"Unable to register node with API server, error getting existing node"`) {
+			t.Errorf("of a forbidden node: %s", got)
+		}
+		b.api.refusing(func(method, path string) *apierrors.StatusError {
+			if !strings.HasPrefix(path, "/api/v1/nodes") {
+				return nil
+			}
+			if method == http.MethodPost {
+				return apierrors.NewAlreadyExists(nodes, nodeName)
+			}
+			return apierrors.NewForbidden(nodes, nodeName, errors.New("not yours"))
+		})
+		after(2 * time.Minute)
+		if got := last(); !strings.Contains(got, `"Unable to register node with API server" err=`) || !strings.Contains(got, "not yours") {
+			t.Errorf("of an existing node: %s", got)
 		}
 	})
 }
