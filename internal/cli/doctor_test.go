@@ -62,7 +62,9 @@ func TestUpSaysWhichNodesCanRun(t *testing.T) {
 
 // A twin that could not be deleted is named, however the command ended. Without a source there is none to delete.
 func TestDiscard(t *testing.T) {
-	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "the store is closed", http.StatusInternalServerError) }))
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the store is closed", http.StatusInternalServerError)
+	}))
 	defer failing.Close()
 	f := importFlags{discard: true, replay: "prod"}
 	for _, tt := range []struct {

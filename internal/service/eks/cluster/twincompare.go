@@ -53,7 +53,9 @@ func (s *Service) Comparable(ctx context.Context, key store.Key, planeID string,
 }
 
 // Compared reports whether objects of a resource are compared.
-func Compared(q recording.KubernetesList) bool { return !slices.Contains(notCompared, q.GroupResource()) }
+func Compared(q recording.KubernetesList) bool {
+	return !slices.Contains(notCompared, q.GroupResource())
+}
 
 // notCompared are the resources of which controllers or kubelets make all objects, or change them all the time.
 var notCompared = []string{
