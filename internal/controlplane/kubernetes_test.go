@@ -153,6 +153,9 @@ func TestKubernetes(t *testing.T) {
 		for user, reason := range map[string]string{"bob": "because of bob", "mallory": "because of mallory", "system:nobody": `User "system:nobody" cannot list`} {
 			cfg := rest.CopyConfig(cfg)
 			cfg.Impersonate.UserName = user
+			if !strings.HasPrefix(user, "system:") {
+				cfg.Impersonate.UID = principal(user)
+			}
 			_, err := w.clientset(cfg, nil).CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), reason) {
 				t.Errorf("%s: %v", user, err)

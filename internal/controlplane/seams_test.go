@@ -39,7 +39,7 @@ func TestTheTokenWebhookAsksForThePlane(t *testing.T) {
 		token string
 		want  authnv1.TokenReviewStatus
 	}{
-		{"good", authnv1.TokenReviewStatus{Authenticated: true, User: authnv1.UserInfo{Username: "alice", Groups: []string{p.ID}}}},
+		{"good", authnv1.TokenReviewStatus{Authenticated: true, User: authnv1.UserInfo{Username: "alice", UID: principal("alice"), Groups: []string{p.ID}}}},
 		{"bad", authnv1.TokenReviewStatus{Error: "not a good token"}},
 	} {
 		t.Run(tc.token, func(t *testing.T) {

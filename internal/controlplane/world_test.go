@@ -72,7 +72,7 @@ func newWorld(t *testing.T, change func(*config)) *world {
 			if token != "good" {
 				return authnv1.UserInfo{}, errors.New("not a good token")
 			}
-			return authnv1.UserInfo{Username: "alice", Groups: []string{planeID}}, nil
+			return authnv1.UserInfo{Username: "alice", UID: principal("alice"), Groups: []string{planeID}}, nil
 		},
 		Authorize: func(_ context.Context, _ string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string) {
 			return spec.User == "alice", spec.User == "mallory", "because of " + spec.User
@@ -231,3 +231,6 @@ func closed(ctx context.Context, endpoint string) error {
 	conn.Close()
 	return fmt.Errorf("%s listens", endpoint)
 }
+
+// principal returns the UID of a user whom the authenticator has let in. Only about those the daemon is asked.
+func principal(name string) string { return "aws-iam-authenticator:000000000000:" + name }
