@@ -63,7 +63,7 @@ run: build ## run the daemon in the foreground
 
 test: export PATH := $(CURDIR)/bin:$(PATH)
 test: build bin/session-manager-plugin ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
-	$(if $(RERUN),$(RERUNNING),$(GO) test ./...) -timeout 60m
+	$(if $(RERUN),$(RERUNNING),$(GO) test ./...) -timeout 80m
 
 # RERUN=N, as in CI: tests that failed, if they are at most N, run once more when all others have ended. They are named at the end.
 RERUNNING = $(GO) tool -modfile=go.tools.mod gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=$(RERUN) --rerun-fails-report=bin/rerun --packages ./... --
