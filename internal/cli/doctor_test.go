@@ -60,7 +60,7 @@ func TestUpSaysWhichNodesCanRun(t *testing.T) {
 	}
 }
 
-// A twin that could not be deleted is named, however the command ended. Without a source there is none to delete.
+// If deleting the twin fails, the error names it, whatever the outcome of the command itself. --discard without a source is refused.
 func TestDiscard(t *testing.T) {
 	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "the store is closed", http.StatusInternalServerError)

@@ -44,7 +44,7 @@ const adoptWait = 15 * time.Second
 func (p *plane) writeAuthentication() ([]byte, error) {
 	p.authentication.Lock()
 	defer p.authentication.Unlock()
-	config, err := json.Marshal(authenticationConfig(p.snapshot().IdentityProvider))
+	config, err := p.authenticationFile()
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +52,11 @@ func (p *plane) writeAuthentication() ([]byte, error) {
 		return config, err
 	}
 	return nil, nil
+}
+
+// authenticationFile returns the plane's AuthenticationConfiguration as its file has it.
+func (p *plane) authenticationFile() ([]byte, error) {
+	return json.Marshal(authenticationConfig(p.snapshot().IdentityProvider))
 }
 
 // authenticationConfig admits the users of an identity provider, if there is one. Since Kubernetes 1.32, EKS lets
@@ -111,7 +116,7 @@ func (m *Manager) AdoptedIdentityProvider(ctx context.Context, id string) (bool,
 	if p == nil {
 		return false, ErrNotFound
 	}
-	config, err := json.Marshal(authenticationConfig(p.snapshot().IdentityProvider))
+	config, err := p.authenticationFile()
 	if err != nil {
 		return false, err
 	}

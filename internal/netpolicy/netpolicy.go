@@ -47,7 +47,7 @@ type Pod struct {
 type Endpoint struct {
 	CIDR   string   `json:"cidr,omitempty"`
 	Except []string `json:"except,omitempty"`
-	// Ports are all ports if there are none.
+	// Ports are the allowed ports. If empty, all ports are allowed.
 	Ports []Port `json:"ports,omitempty"`
 }
 

@@ -109,7 +109,7 @@ func policyAgent() error {
 	if slices.Contains(os.Args[1:], "--enable-network-policy=true") {
 		return fmt.Errorf("starting %s: %w", program, syscall.Exec(program, append([]string{program}, os.Args[1:]...), os.Environ()))
 	}
-	_ = exec.Command("/opt/drydock/bin/nft", "delete", "table", "ip", "aws_network_policy").Run() // there is none, unless it was turned on before
+	_ = exec.Command("/opt/drydock/bin/nft", "delete", "table", "ip", "aws_network_policy").Run() // fails if policies were never enforced here
 	idle("aws-eks-nodeagent of Drydock: network policies are not enforced on this node")
 	return nil
 }

@@ -329,7 +329,7 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	for _, p := range record.IdentityProviders.All(s.Store, key.AllBelow()) {
 		if adopted, err := s.ControlPlanes.AdoptedIdentityProvider(ctx, rec.Plane.ID); err == nil && !adopted {
 			issuer := aws.ToString(p.Value.Config.IssuerUrl)
-			out = append(out, fmt.Sprintf("the identity provider %s lets nobody in yet: the API server cannot read %s/.well-known/openid-configuration, or the keys that it names, from this machine, and tries again every 10 seconds", aws.ToString(p.Value.Config.IdentityProviderConfigName), strings.TrimSuffix(issuer, "/")))
+			out = append(out, fmt.Sprintf("nobody can log in with the identity provider %s yet: the API server on this machine cannot fetch %s/.well-known/openid-configuration or the signing keys, and retries every 10 seconds", aws.ToString(p.Value.Config.IdentityProviderConfigName), strings.TrimSuffix(issuer, "/")))
 		}
 	}
 	for _, c := range record.Capabilities.All(s.Store, key.AllBelow()) { // see decision 102

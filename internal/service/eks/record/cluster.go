@@ -254,7 +254,7 @@ type Insights struct {
 	Started, Ended time.Time
 	// Statuses are the last known ones, by the insight's ID.
 	Statuses map[string]InsightStatus
-	// Source are the insights of the cluster that this one is a copy of, or nil if it is none or they were not read.
+	// Source holds the insights read from the cluster in AWS. It is nil if this cluster is not a twin, or if they could not be read.
 	Source *SourceInsights `json:",omitempty"`
 }
 
