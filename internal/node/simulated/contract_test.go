@@ -11,12 +11,15 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
@@ -144,47 +147,94 @@ func TestKubeletsHealthPort(t *testing.T) {
 	}
 }
 
-// The kubelet's API answers other machines as a kubelet without anonymous access does.
+// The kubelet's API answers other machines as a kubelet on EKS does: the cluster says who they are and what they may do.
 func TestKubeletsPort(t *testing.T) {
 	b := newBench(t)
+	asked := 0
+	b.api.permits = func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		asked++
+		a := s.ResourceAttributes
+		if !slices.Equal(s.Groups, []string{"people"}) || !slices.Equal(s.Extra["team"], []string{"shop"}) || a.Verb != "get" || a.Resource != "nodes" || a.Name != nodeName {
+			t.Errorf("asked about %+v, %+v", s, a)
+		}
+		return s.User == "reader" && a.Subresource == "pods" || s.User == "root" && a.Subresource == "proxy" || s.User == "root" && a.Subresource == "metrics"
+	}
 	in := b.instance()
 	b.launch(in)
 	m, ok := b.rt.Machine(in.ID)
 	if !ok {
 		t.Fatal("the machine is not on")
 	}
-	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return m.Dial(ctx, in.PrivateIP.String(), 10250)
-		},
-	}}
+	client := kubeletClient(m, in)
 	defer client.CloseIdleConnections()
-	get := func(url, token string, want int, text string) error {
+	get := func(url, authorization string) (string, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
-			return err
+			return "", err
 		}
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
+		req.Header.Set("Authorization", authorization)
 		res, err := client.Do(req)
 		if err != nil {
-			return err
+			return "", err
 		}
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		if err == nil && (res.StatusCode != want || !strings.Contains(string(body), text)) {
-			err = fmt.Errorf("%s: %q", res.Status, body)
-		}
 		if s := res.TLS; err == nil && s != nil && s.PeerCertificates[0].Subject.CommonName != "system:node:"+nodeName {
 			err = fmt.Errorf("the certificate is of %s", s.PeerCertificates[0].Subject)
 		}
-		return err
+		return fmt.Sprint(res.StatusCode, " ", string(body)), err
 	}
-	testkit.Eventually(t, 10*time.Second, func() error { return get("https://node:10250/pods", "", http.StatusUnauthorized, "Unauthorized") })
-	if err := get("https://node:10250/pods", "x", http.StatusNotImplemented, "not implemented on simulated nodes"); err != nil {
-		t.Error(err)
+	const url = "https://node:10250"
+	testkit.Eventually(t, 10*time.Second, func() error { _, err := get(url+"/pods", ""); return err })
+	for _, c := range []struct{ path, authorization, want string }{
+		{"/", "", "404 404 page not found\n"},
+		{"/pods", "", "401 Unauthorized"},
+		{"/pods", "Basic YTpi", "401 Unauthorized"},
+		{"/pods", "Bearer ", "401 Unauthorized"},
+		{"/pods", "Bearer nobodys", "401 Unauthorized"},
+		{"/pods", "Bearer token-of-user:nobody", "403 Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])\n"},
+		{"/metrics", "Bearer token-of-user:reader", "403 Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[metrics])\n"},
+		{"/containerLogs/a/b/c", "Bearer token-of-user:reader", "403 Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[proxy])\n"},
+		{"/healthz", "bearer token-of-user:root", "200 ok"},
+		{"/containerLogs/a/b/c", "Bearer token-of-user:root", "501 pods on simulated nodes run nothing: /containerLogs/a/b/c is not implemented\n"},
+		{"/metrics", "Bearer token-of-user:root", "501 pods on simulated nodes run nothing: /metrics is not implemented\n"},
+		{"/configz", "Bearer token-of-user:root", "501 /configz is not implemented on simulated nodes\n"},
+	} {
+		if got, err := get(url+c.path, c.authorization); got != c.want || err != nil {
+			t.Errorf("%s with %q: %q (%v), want %q", c.path, c.authorization, got, err, c.want)
+		}
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		got, err := get(url+"/pods", "Bearer token-of-user:reader")
+		if !strings.HasPrefix(got, `200 {"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"aws-node"`) {
+			return fmt.Errorf("%q (%w)", got, errors.Join(err, errors.New("no pods")))
+		}
+		return err
+	})
+	// It does not ask again for a while.
+	b.api.mu.Lock()
+	before := asked
+	b.api.mu.Unlock()
+	if got, err := get(url+"/pods", "Bearer token-of-user:nobody"); !strings.HasPrefix(got, "403") || err != nil {
+		t.Errorf("%q (%v)", got, err)
+	}
+	b.api.mu.Lock()
+	if asked != before {
+		t.Errorf("it asked the cluster %d more times", asked-before)
+	}
+	b.api.mu.Unlock()
+	// Without an answer, nobody is known, and nobody is allowed.
+	b.api.refusing(func(_, path string) *apierrors.StatusError {
+		if strings.HasSuffix(path, "reviews") {
+			return apierrors.NewInternalError(errors.New("no"))
+		}
+		return nil
+	})
+	if got, err := get(url+"/pods", "Bearer token-of-user:late"); got != "401 Unauthorized" || err != nil {
+		t.Errorf("%q (%v)", got, err)
+	}
+	if got, err := get(url+"/logs/", "Bearer token-of-user:reader"); got != "500 Authorization error (user=reader, verb=get, resource=nodes, subresource=log)" || err != nil {
+		t.Errorf("%q (%v)", got, err)
 	}
 	// A client that refuses the certificate gets no further, at once.
 	conn, err := m.Dial(t.Context(), in.PrivateIP.String(), 10250)
@@ -196,9 +246,50 @@ func TestKubeletsPort(t *testing.T) {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 	_ = conn.Close()
-	if err := get("http://node:10250/", "", http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server"); err != nil {
-		t.Error(err)
+	if got, err := get("http://node:10250/", ""); !strings.HasPrefix(got, "400") || !strings.Contains(got, "Client sent an HTTP request to an HTTPS server") || err != nil {
+		t.Errorf("%q (%v)", got, err)
 	}
+}
+
+// kubeletClient returns a client of the kubelet's API that does not verify its certificate, like curl -k.
+func kubeletClient(m machine.Machine, in machine.Instance) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return m.Dial(ctx, in.PrivateIP.String(), 10250)
+		},
+	}}
+}
+
+// A kubelet of an older version asks only for nodes/proxy, and says it in that version's words.
+func TestKubeletsPortBeforeFineAuthorization(t *testing.T) {
+	b := newBench(t)
+	in := b.instance()
+	in.Image.KubeletVersion = "1.31.9"
+	b.launch(in)
+	m, ok := b.rt.Machine(in.ID)
+	if !ok {
+		t.Fatal("the machine is not on")
+	}
+	client := kubeletClient(m, in)
+	defer client.CloseIdleConnections()
+	testkit.Eventually(t, 10*time.Second, func() error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://node:10250/pods", nil)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Authorization", "Bearer token-of-user:nobody")
+		res, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if want := "Forbidden (user=nobody, verb=get, resource=nodes, subresource=proxy)"; res.StatusCode != http.StatusForbidden || string(body) != want {
+			return fmt.Errorf("%s %q (%w), want %q", res.Status, body, errors.Join(err, errors.New("other")), want)
+		}
+		return nil
+	})
 }
 
 // What a session on a machine looks at first.

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,6 +67,8 @@ type fakeAPI struct {
 	tokens []string
 	// daemons are the pods that every node gets.
 	daemons func() []*corev1.Pod
+	// permits answers access reviews; nil denies all.
+	permits func(authorizationv1.SubjectAccessReviewSpec) bool
 	// custom are objects of other kinds, by path, for holders of podToken.
 	custom map[string]string
 }
@@ -233,6 +236,21 @@ func (a *fakeAPI) serve(verb string, u *url.URL, contentType string, body []byte
 		if tr, ok := obj.(*authenticationv1.TokenRequest); ok {
 			tr.Status.Token = podToken + strings.Join(tr.Spec.Audiences, ",")
 			return tr, nil
+		}
+		switch review := obj.(type) {
+		case *authenticationv1.TokenReview:
+			if name, ok := strings.CutPrefix(review.Spec.Token, "token-of-user:"); ok {
+				review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
+					Username: name, Groups: []string{"people"}, Extra: map[string]authenticationv1.ExtraValue{"team": {"shop"}},
+				}}
+			}
+			return review, nil
+		case *authorizationv1.SubjectAccessReview:
+			if a.permits == nil {
+				return review, nil
+			}
+			review.Status.Allowed = a.permits(review.Spec)
+			return review, nil
 		}
 		acc, err := meta.Accessor(obj)
 		if err != nil {

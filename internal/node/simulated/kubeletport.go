@@ -9,13 +9,19 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/machine"
 )
@@ -23,24 +29,39 @@ import (
 // kubeletPort is where the kubelet serves its API.
 const kubeletPort = 10250
 
-// serveKubelet returns a function that serves one client of the kubelet's API. Like a kubelet without anonymous access, it
-// refuses clients without a token. It has nothing to show to others, because the node runs no containers.
+// serveAPI returns a function that serves one client of the kubelet's API. The cluster decides who may use it, and the node
+// has its pods to show. As on a kubelet, nobody has to be known to learn that a path does not exist.
 //
 // AWS deviation: the certificate is signed by itself, not by the cluster.
-func serveKubelet(in machine.Instance, name string, now func() time.Time) func(net.Conn) {
+func (k *kubelet) serveAPI() func(net.Conn) {
+	in, name, now := k.m.in, k.name, k.now
 	certificate := sync.OnceValues(func() (*tls.Certificate, error) { return selfSigned(in, name, now()) })
-	handler := func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") == "" {
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = io.WriteString(w, "Unauthorized") // the client may be gone
-			return
+	keeper := newGatekeeper(k)
+	handler := http.NewServeMux()
+	handle := func(serve http.HandlerFunc, paths ...string) {
+		for _, p := range paths {
+			handler.HandleFunc(p, func(w http.ResponseWriter, r *http.Request) {
+				if status, text := keeper.admit(r); status != 0 {
+					w.WriteHeader(status)
+					_, _ = io.WriteString(w, text) // the client may be gone
+					return
+				}
+				serve(w, r)
+			})
 		}
-		http.Error(w, "the kubelet's API is not implemented on simulated nodes", http.StatusNotImplemented)
 	}
+	handle(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }, "/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop")
+	handle(k.servePods, "/pods", "/pods/{$}")
+	handle(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "pods on simulated nodes run nothing: "+r.URL.Path+" is not implemented", http.StatusNotImplemented)
+	}, "/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods/", "/checkpoint/", "/stats/", "/metrics", "/metrics/cadvisor", "/metrics/probes", "/metrics/resource")
+	handle(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, r.URL.Path+" is not implemented on simulated nodes", http.StatusNotImplemented)
+	}, "/configz", "/logs/", "/debug/pprof/", "/debug/flags/v")
 	return func(conn net.Conn) {
 		one := newOneConn(conn)
 		server := http.Server{
-			Handler: http.HandlerFunc(handler), ErrorLog: log.New(io.Discard, "", 0), // of failed handshakes
+			Handler: handler, ErrorLog: log.New(io.Discard, "", 0), // of failed handshakes
 			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
 		}
 		_ = server.Serve(&oneListener{conn: tls.Server(one, &tls.Config{ // it ends when the connection does
@@ -48,6 +69,25 @@ func serveKubelet(in machine.Instance, name string, now func() time.Time) func(n
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 		}), closed: one.closed})
 	}
+}
+
+// servePods writes the pods of the node.
+func (k *kubelet) servePods(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		http.Error(w, "405: Method Not Allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	var list corev1.PodList
+	query := url.Values{"fieldSelector": {"spec.nodeName=" + k.name}, "resourceVersion": {"0"}}
+	err := k.client.do(r.Context(), http.MethodGet, "/api/v1/pods", query, nil, &list)
+	list.TypeMeta, list.ListMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, metav1.ListMeta{}
+	body, invalid := json.Marshal(list)
+	if err = errors.Join(err, invalid); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 
 // selfSigned returns a serving certificate of a kubelet.
