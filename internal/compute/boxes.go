@@ -47,12 +47,12 @@ type boxNetwork struct {
 
 	mu    sync.Mutex
 	boxes map[string]*boxLinks // by instance ID
-	// balancers are where load balancers answer besides at proxyPorts, and served at which ports this network does.
-	balancers boxBalancers
-	served    map[inside.Service]bool // guarded by apply
-	flows     *balancer.Flows[boxFlow]
-	metadata  *handoff
-	owners    map[string]string // the instances with the network interfaces of the last state, by interface ID
+	// answers are where this network answers besides at proxyPorts, and served at which ports it does.
+	answers  boxAnswers
+	served   map[inside.Service]bool // guarded by apply
+	flows    *balancer.Flows[boxFlow]
+	metadata *handoff
+	owners   map[string]string // the instances with the network interfaces of the last state, by interface ID
 }
 
 // boxLinks is what the network keeps for an instance.
@@ -90,7 +90,7 @@ func (n *boxNetwork) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.serveBalancers(ctx)
+	n.serveAnswers(ctx)
 	if n.current != nil && reflect.DeepEqual(st, n.current) {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		}
 	}
 	out := &fabric.State{}
-	balancers := boxBalancers{tcp: map[netip.AddrPort]bool{}, udp: map[netip.AddrPort]bool{}}
+	answers := newBoxAnswers()
 	snapshots := map[[2]string]*reach.Snapshot{}
 	for k := range scopes {
 		s, err := n.machines.network.since(ctx, k[0], k[1], time.Now())
@@ -174,10 +174,11 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 			return nil, fmt.Errorf("the network of %s in %s: %w", k[0], k[1], err)
 		}
 		snapshots[k] = s
-		balancers.add(n.machines.cfg.Balancers, k, s)
+		answers.addBalancers(n.machines.cfg.Balancers, k, s)
+		answers.addGuests(s, running)
 	}
 	n.mu.Lock()
-	n.balancers = balancers
+	n.answers = answers
 	n.mu.Unlock()
 	seen, owners := map[string]bool{}, map[string]string{}
 	for _, k := range slices.SortedFunc(maps.Keys(scopes), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
@@ -189,7 +190,7 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		})
 		for i := range st.VPCs {
 			st.VPCs[i].Proxy = proxyPorts
-			st.VPCs[i].ProxyTCP, st.VPCs[i].ProxyUDP = sorted(balancers.tcp), sorted(balancers.udp)
+			st.VPCs[i].ProxyTCP, st.VPCs[i].ProxyUDP = sorted(answers.tcp), sorted(answers.udp)
 		}
 		dark := map[string][]netip.AddrPort{} // by instance
 		for i := range st.Interfaces {
@@ -218,8 +219,9 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 	return out, nil
 }
 
-// dark returns those of the addresses that instances of the VPC have resolved, or have failed to reach, at which packets of
-// an instance are dropped: its connections time out, as on AWS. All others are led by accept.
+// dark returns those of the addresses that instances of the VPC have resolved, or have failed to reach, and of those of
+// simulated machines, at which packets of an instance are dropped: its connections time out, as on AWS. All others are led
+// by accept.
 func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Instance) []netip.AddrPort {
 	names := map[netip.Addr]string{}
 	n.mu.Lock()
@@ -231,15 +233,26 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Ins
 	if b := n.boxes[in.ID]; b != nil {
 		maps.Copy(names, b.names)
 	}
+	all := maps.Clone(n.answers.guests)
 	n.mu.Unlock()
-	var out []netip.AddrPort
-	for _, a := range slices.SortedFunc(maps.Keys(names), netip.Addr.Compare) {
+	if all == nil {
+		all = map[netip.AddrPort]bool{}
+	}
+	for a := range names {
 		for _, port := range n.portsAt(a) {
-			v, err := n.machines.network.checkIn(ctx, s, in, names[a], int(port))
-			// After an error, the connection itself is decided.
-			if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, names[a], int(port))) {
-				out = append(out, netip.AddrPortFrom(a, port))
-			}
+			all[netip.AddrPortFrom(a, port)] = true
+		}
+	}
+	var out []netip.AddrPort
+	for _, at := range sorted(all) {
+		a, port, host := at.Addr(), int(at.Port()), names[at.Addr()]
+		if host == "" {
+			host = a.String()
+		}
+		v, err := n.machines.network.checkIn(ctx, s, in, host, port)
+		// After an error, the connection itself is decided.
+		if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, host, port)) {
+			out = append(out, at)
 		}
 	}
 	return out

@@ -45,6 +45,42 @@ func TestDarkAddresses(t *testing.T) {
 	}
 }
 
+// Simulated machines answer at the ports of sshd and the kubelet, and are dark where the network drops packets to them.
+func TestGuestsAnswerBoxes(t *testing.T) {
+	in := machine.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1", VPCID: "vpc-1"}
+	all := netip.MustParsePrefix("0.0.0.0/0")
+	address := netip.MustParseAddr
+	network := func(rules ...reach.Rule) *reach.Snapshot {
+		return edited(guestWorld(),
+			&reach.SecurityGroup{ID: "sg-1", VPC: "vpc-1", Rules: []reach.Rule{{ID: "sgr-1", Egress: true, Protocol: reach.AllProtocols, CIDR: all}}},
+			&reach.SecurityGroup{ID: "sg-2", VPC: "vpc-1", Rules: rules}, &reach.Instance{ID: "i-2"},
+			&reach.Interface{
+				ID: "eni-2", VPC: "vpc-1", Subnet: "subnet-1", Zone: "us-east-1a", Instance: "i-2", Attached: true, Primary: true, Groups: []string{"sg-2"},
+				Addresses: []reach.Address{{Private: address("10.0.0.6")}},
+			})
+	}
+	ssh, kubelet := netip.MustParseAddrPort("10.0.0.6:22"), netip.MustParseAddrPort("10.0.0.6:10250")
+	for _, tt := range []struct {
+		name  string
+		rules []reach.Rule
+		dark  []netip.AddrPort
+	}{
+		{"no rules", nil, []netip.AddrPort{ssh, kubelet}},
+		{"ssh", []reach.Rule{{ID: "sgr-2", Protocol: reach.TCP, Ports: reach.PortRange{From: 22, To: 22}, CIDR: all}}, []netip.AddrPort{kubelet}},
+		{"all", []reach.Rule{{ID: "sgr-2", Protocol: reach.TCP, Ports: reach.PortRange{From: 0, To: 65535}, CIDR: all}}, nil},
+	} {
+		s := network(tt.rules...)
+		n := &boxNetwork{machines: &Machines{network: newGuestNetwork(nil, 0)}, answers: newBoxAnswers()}
+		n.answers.addGuests(s, map[string]machine.Instance{"i-1": in})
+		if got := sorted(n.answers.tcp); !slices.Equal(got, []netip.AddrPort{ssh, kubelet}) {
+			t.Errorf("%s: the network answers at %v", tt.name, got)
+		}
+		if got := n.dark(context.Background(), s, in); !slices.Equal(got, tt.dark) {
+			t.Errorf("%s: dark are %v, want %v", tt.name, got, tt.dark)
+		}
+	}
+}
+
 // The VPC's DNS server says so if an answer does not fit into a datagram, and gives all of it over TCP.
 func TestDNSSizes(t *testing.T) {
 	query := func(name string, size uint16) []byte {

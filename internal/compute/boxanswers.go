@@ -17,12 +17,41 @@ import (
 // maxServed bounds the ports at which the network answers for load balancers. At others, connections are refused.
 const maxServed = 512
 
-// boxBalancers are the addresses and ports of load balancers that machines that run containers connect to, without those at
-// proxyPorts by TCP.
-type boxBalancers struct{ tcp, udp map[netip.AddrPort]bool }
+// guestPorts are those at which programs of simulated machines answer: sshd and the kubelet.
+var guestPorts = []uint16{22, 10250}
 
-// add adds those of an account and region.
-func (b *boxBalancers) add(all Balancers, scope [2]string, s *reach.Snapshot) {
+// maxGuestPorts bounds the addresses and ports of simulated machines. Connections to others time out.
+const maxGuestPorts = 2048
+
+// boxAnswers are the addresses and ports at which the network answers machines that run containers, for load balancers and
+// simulated machines, besides proxyPorts by TCP. guests are those of tcp that belong to simulated machines.
+type boxAnswers struct{ tcp, udp, guests map[netip.AddrPort]bool }
+
+func newBoxAnswers() boxAnswers {
+	return boxAnswers{tcp: map[netip.AddrPort]bool{}, udp: map[netip.AddrPort]bool{}, guests: map[netip.AddrPort]bool{}}
+}
+
+// addGuests adds the simulated machines of a network, which are all that run no containers.
+func (b *boxAnswers) addGuests(s *reach.Snapshot, boxes map[string]machine.Instance) {
+	for r := range s.All {
+		e, ok := r.(*reach.Interface)
+		if !ok || e.Instance == "" || boxes[e.Instance].ID != "" {
+			continue
+		}
+		for _, a := range e.Addresses {
+			for _, at := range []netip.Addr{a.Private, a.Public} {
+				for _, port := range guestPorts {
+					if at.Is4() && len(b.guests) < maxGuestPorts {
+						b.tcp[netip.AddrPortFrom(at, port)], b.guests[netip.AddrPortFrom(at, port)] = true, true
+					}
+				}
+			}
+		}
+	}
+}
+
+// addBalancers adds the load balancers of an account and region.
+func (b *boxAnswers) addBalancers(all Balancers, scope [2]string, s *reach.Snapshot) {
 	if all == nil {
 		return
 	}
@@ -65,9 +94,9 @@ func (n *boxNetwork) balances(network string, at netip.AddrPort) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if network == "udp" {
-		return n.balancers.udp[at]
+		return n.answers.udp[at]
 	}
-	return n.balancers.tcp[at]
+	return n.answers.tcp[at]
 }
 
 // portsAt returns the ports at which this network answers for an address by TCP.
@@ -75,7 +104,7 @@ func (n *boxNetwork) portsAt(a netip.Addr) []uint16 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := slices.Clone(proxyPorts)
-	for at := range n.balancers.tcp {
+	for at := range n.answers.tcp {
 		if at.Addr() == a {
 			out = append(out, at.Port())
 		}
@@ -83,11 +112,11 @@ func (n *boxNetwork) portsAt(a netip.Addr) []uint16 {
 	return out
 }
 
-// serveBalancers answers at the ports of load balancers. Those that are served once stay so until the run of the host ends.
+// serveAnswers answers at the ports of load balancers and simulated machines. Those that are served once stay so until the run of the host ends.
 // One that cannot be served does not hold up the others, or other changes of the network. The caller holds apply.
-func (n *boxNetwork) serveBalancers(ctx context.Context) {
+func (n *boxNetwork) serveAnswers(ctx context.Context) {
 	n.mu.Lock()
-	b := n.balancers
+	b := n.answers
 	n.mu.Unlock()
 	for network, all := range map[string]map[netip.AddrPort]bool{"tcp": b.tcp, "udp": b.udp} {
 		for at := range all {
@@ -104,7 +133,7 @@ func (n *boxNetwork) serveBalancers(ctx context.Context) {
 				err = n.rt.ServePackets(ctx, s.Port, func(d inside.Datagram, answer func([]byte)) { n.servePackets(flows, d, answer) })
 			}
 			if err != nil {
-				n.log.Warn("the ports of load balancers: machines that run containers get no answer at one", "port", s.Port, "network", s.Network, "err", err)
+				n.log.Warn("machines that run containers get no answer at a port", "port", s.Port, "network", s.Network, "err", err)
 				continue
 			}
 			n.served[s] = true
