@@ -1,7 +1,10 @@
 package controlplane_test
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -16,11 +19,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A copy of an encrypted control plane has the same objects, keys and issuer, encrypts its objects, calls none of the
+// A copy of an encrypted control plane has the same objects, keys and issuer, encrypts its objects, calls neither AWS nor the
 // user's webhooks, can be upgraded, and does not change the original.
 func TestCopyOfAControlPlane(t *testing.T) {
 	w := newKubernetes(t)
 	w.cfg.KMS = &fakeKMS{}
+	var asking sync.Mutex
+	asked := map[string]int{} // how often the cloud controller of each plane has begun to work for its load balancers
+	w.cfg.Cloud = func(_ context.Context, id string) (controlplane.Cloud, error) {
+		asking.Lock()
+		defer asking.Unlock()
+		asked[id]++
+		return controlplane.Cloud{}, errors.New("no cloud in this test")
+	}
 	w.reopen()
 	p := w.claim("arn", account)
 	w.putSecret(p.ID, "s")
@@ -40,6 +51,20 @@ func TestCopyOfAControlPlane(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+
+	if _, err := source.CoreV1().Services("default").Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		asking.Lock()
+		defer asking.Unlock()
+		if asked[p.ID] == 0 {
+			return errors.New("the original's cloud controller does not work")
+		}
+		return nil
+	})
 
 	crd := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	if _, err := w.dynamicClient(p.ID).Resource(crd).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
@@ -109,6 +134,14 @@ func TestCopyOfAControlPlane(t *testing.T) {
 			t.Errorf("the copy is a plane of a cluster: %+v", other)
 		}
 	}
+	if _, err := copied.CoreV1().Services("default").Get(ctx, "web", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	asking.Lock()
+	if n := asked[c.ID]; n > 0 {
+		t.Errorf("the copy's cloud controller began to work %d times", n)
+	}
+	asking.Unlock()
 	// A copy does not outlive its Manager.
 	w.reopen()
 	w.ready(p.ID)

@@ -17,6 +17,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -258,6 +259,94 @@ func TestEncryption(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestAKillAmidTheRewrite: the API server and the Manager die when some Secrets are encrypted with the user's key and others not
+// yet. After the next start all can be read, and encrypting again encrypts the rest.
+func TestAKillAmidTheRewrite(t *testing.T) {
+	w := newKubernetes(t)
+	w.cfg.KMS = &fakeKMS{}
+	w.reopen()
+	p := w.claim("arn", account)
+	const secrets = 400
+	var group errgroup.Group
+	group.SetLimit(16)
+	cfg, err := w.RESTConfig(p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.QPS = -1
+	client := w.clientset(cfg, nil).CoreV1().Secrets("default")
+	for i := range secrets {
+		group.Go(func() error {
+			name := fmt.Sprint("s", i)
+			_, err := client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"password": "correct horse " + name}}, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	readable := func() {
+		t.Helper()
+		list, err := w.clientset(w.RESTConfig(p.ID)).CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != secrets {
+			t.Fatalf("%d secrets, %v", len(list.Items), err)
+		}
+		for _, s := range list.Items {
+			if got := string(s.Data["password"]); got != "correct horse "+s.Name {
+				t.Errorf("secret %s is %q", s.Name, got)
+			}
+		}
+	}
+	count := func() (n int) {
+		t.Helper()
+		for key, v := range w.stored(p.ID) {
+			if strings.HasPrefix(key, "/secrets/default/") && encrypted(v) {
+				n++
+			}
+		}
+		return n
+	}
+
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: w.store.EtcdAccess().Endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	written := etcd.Watch(ctx, w.store.ClusterPrefix(p.ID)+"/secrets/default/", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	<-written
+	ended := make(chan error, 1)
+	go func() { ended <- w.Encrypt(ctx, p.ID, kmsKey) }()
+	for done := false; !done; {
+		select {
+		case r, ok := <-written:
+			if !ok {
+				t.Fatalf("watching: %v", r.Err())
+			}
+			done = slices.ContainsFunc(r.Events, func(e *clientv3.Event) bool { return encrypted(e.Kv.Value) })
+		case err := <-ended:
+			t.Fatalf("nothing was encrypted: %v", err)
+		}
+	}
+	if err := syscall.Kill(w.status(p.ID).PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a rewrite that was killed has succeeded")
+	}
+	w.reopen()
+	w.ready(p.ID)
+	if n := count(); n == 0 || n == secrets {
+		t.Errorf("%d of %d secrets were encrypted at the kill", n, secrets)
+	}
+	readable()
+	w.encrypt(p.ID)
+	w.wantEncrypted(p.ID)
+	readable()
 }
 
 // TestOlderDataIsEncrypted: what an older Drydock stored in plain text is encrypted after the next start.

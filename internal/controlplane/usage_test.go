@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,12 +9,17 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // uses returns a plane's use of deprecated APIs as CLIENT API REMOVED REQUESTS.
@@ -81,6 +87,7 @@ func TestDeprecatedAPIsOfEveryVersion(t *testing.T) {
 	}
 	kinds := newRewriter(t, admin)
 	known := map[string]bool{} // resources that the version before serves
+	var kept []string          // fields that it keeps
 	for _, tc := range []struct {
 		version string
 		want    []string // paths, with the version that removes them
@@ -104,6 +111,12 @@ func TestDeprecatedAPIsOfEveryVersion(t *testing.T) {
 		if v, _ := eksversions.Lookup(tc.version); !slices.Equal(introduced, v.Introduces) {
 			t.Errorf("%s introduces %q, and the catalog has %q", tc.version, introduced, v.Introduces)
 		}
+		fields := w.keptFields(p.ID)
+		newer := slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return slices.Contains(kept, f) })
+		if v, _ := eksversions.Lookup(tc.version); tc.version != "1.33" && !slices.Equal(newer, v.IntroducesFields) {
+			t.Errorf("%s introduces the fields %q, and the catalog has %q", tc.version, newer, v.IntroducesFields)
+		}
+		kept = fields
 		as := rest.CopyConfig(admin)
 		as.UserAgent = "test-" + tc.version
 		callAll(t, w.clientset(as, nil), tc.version)
@@ -120,6 +133,69 @@ func TestDeprecatedAPIsOfEveryVersion(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// keptFields returns the fields of new features that a plane keeps: it accepts an object with the field, and answers with it.
+func (w *world) keptFields(id string) []string {
+	w.t.Helper()
+	pod := func(spec, container string) string {
+		return `{"apiVersion":"v1","kind":"Pod","spec":{"restartPolicy":"Never","volumes":[{"name":"v","emptyDir":{}}],` + spec + `"containers":[{"name":"c","image":"i"` + container + `}]}}`
+	}
+	hpa := func(behavior string) string {
+		return `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","spec":{"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"behavior":` + behavior + `}}`
+	}
+	driver := func(spec string) string {
+		return `{"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","spec":{"tokenRequests":[{"audience":"a"}],` + spec + `}}`
+	}
+	claim := func(devices string) string {
+		return `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","spec":{"devices":` + devices + `}}`
+	}
+	var kept []string
+	for field, manifest := range map[string]string{
+		"/api/v1/pods spec.resources":                                                          pod(`"resources":{"requests":{"cpu":"1"}},`, ""),
+		"/api/v1/pods spec.resourceClaims":                                                     pod(`"resourceClaims":[{"name":"gpu","resourceClaimName":"gpu"}],`, `,"resources":{"claims":[{"name":"gpu"}]}`),
+		"/api/v1/pods spec.containers[].resources.claims":                                      pod(`"resourceClaims":[{"name":"gpu","resourceClaimName":"gpu"}],`, `,"resources":{"claims":[{"name":"gpu"}]}`),
+		"/api/v1/pods spec.hostnameOverride":                                                   pod(`"hostnameOverride":"web",`, ""),
+		"/api/v1/pods spec.containers[].restartPolicyRules":                                    pod("", `,"restartPolicy":"Never","restartPolicyRules":[{"action":"Restart","exitCodes":{"operator":"In","values":[42]}}]`),
+		"/api/v1/pods spec.containers[].env[].valueFrom.fileKeyRef":                            pod("", `,"env":[{"name":"A","valueFrom":{"fileKeyRef":{"volumeName":"v","path":"p","key":"A"}}}]`),
+		"/api/v1/persistentvolumeclaims spec.volumeAttributesClassName":                        `{"apiVersion":"v1","kind":"PersistentVolumeClaim","spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"volumeAttributesClassName":"gold"}}`,
+		"/api/v1/persistentvolumes spec.volumeAttributesClassName":                             `{"apiVersion":"v1","kind":"PersistentVolume","spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"csi":{"driver":"d.example.com","volumeHandle":"v"},"volumeAttributesClassName":"gold"}}`,
+		"/apis/autoscaling/v2/horizontalpodautoscalers spec.behavior.scaleUp.tolerance":        hpa(`{"scaleUp":{"tolerance":"50m"}}`),
+		"/apis/autoscaling/v2/horizontalpodautoscalers spec.behavior.scaleDown.tolerance":      hpa(`{"scaleDown":{"tolerance":"50m"}}`),
+		"/apis/storage.k8s.io/v1/csidrivers spec.serviceAccountTokenInSecrets":                 driver(`"serviceAccountTokenInSecrets":true`),
+		"/apis/storage.k8s.io/v1/csidrivers spec.nodeAllocatableUpdatePeriodSeconds":           driver(`"nodeAllocatableUpdatePeriodSeconds":60`),
+		"/apis/resource.k8s.io/v1/deviceclasses spec.extendedResourceName":                     `{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","spec":{"extendedResourceName":"example.com/gpu"}}`,
+		"/apis/resource.k8s.io/v1/resourceclaims spec.devices.constraints[].distinctAttribute": claim(`{"requests":[{"name":"a","exactly":{"deviceClassName":"gpu","allocationMode":"ExactCount","count":1}}],"constraints":[{"distinctAttribute":"example.com/slot"}]}`),
+		"/apis/resource.k8s.io/v1/resourceclaims spec.devices.requests[].exactly.capacity":     claim(`{"requests":[{"name":"a","exactly":{"deviceClassName":"gpu","allocationMode":"ExactCount","count":1,"capacity":{"requests":{"example.com/memory":"1Gi"}}}}]}`),
+		"/apis/resource.k8s.io/v1/resourceclaims spec.devices.requests[].exactly.tolerations":  claim(`{"requests":[{"name":"a","exactly":{"deviceClassName":"gpu","allocationMode":"ExactCount","count":1,"tolerations":[{"key":"example.com/slow","operator":"Exists"}]}}]}`),
+	} {
+		resource, path, _ := strings.Cut(field, " ")
+		parts := strings.Split(strings.Trim(strings.Replace(resource, "/api/", "/apis//", 1), "/"), "/")
+		gvr := schema.GroupVersionResource{Group: parts[1], Version: parts[2], Resource: parts[3]}
+		o := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(manifest), &o.Object); err != nil {
+			w.t.Fatal(err)
+		}
+		o.SetName("sample.example.com")
+		var in dynamic.ResourceInterface = w.dynamicClient(id).Resource(gvr)
+		if !slices.Contains([]string{"csidrivers", "deviceclasses", "persistentvolumes"}, gvr.Resource) {
+			in = w.dynamicClient(id).Resource(gvr).Namespace("default")
+		}
+		got, err := in.Create(w.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) { // without the field, what is left may be invalid
+			w.t.Logf("%s: %v", field, err)
+			continue
+		}
+		if err != nil {
+			w.t.Fatalf("%s: %v", field, err)
+		}
+		last := path[strings.LastIndex(path, ".")+1:]
+		if text := testkit.Must(json.Marshal(got.Object["spec"]))(w.t); strings.Contains(string(text), `"`+last+`":`) && (last != "resources" || got.Object["spec"].(map[string]any)["resources"] != nil) {
+			kept = append(kept, field)
+		}
+	}
+	slices.Sort(kept)
+	return kept
 }
 
 // callAll makes a request to each API that a version deprecates.

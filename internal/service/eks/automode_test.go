@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,8 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -217,6 +220,41 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 		}
 	}
 
+	// Pods that must not be disrupted delay the nodes, which does not refuse the rollback.
+	long := metav1.NewTime(time.Now().Add(-2 * time.Hour))
+	for name, p := range map[string]corev1.Pod{
+		"kept":      {Spec: corev1.PodSpec{NodeName: node.Name}},
+		"ended":     {Spec: corev1.PodSpec{NodeName: node.Name}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}},
+		"elsewhere": {Spec: corev1.PodSpec{NodeName: "another"}},
+		"kept-3h":   {Spec: corev1.PodSpec{NodeName: node.Name}, Status: corev1.PodStatus{StartTime: &long}},
+		"kept-1h":   {Spec: corev1.PodSpec{NodeName: node.Name}, Status: corev1.PodStatus{StartTime: &long}},
+	} {
+		value := "true"
+		if _, d, ok := strings.Cut(name, "-"); ok {
+			value = d
+		}
+		p.Name, p.Namespace, p.Annotations = name, "shop", map[string]string{"karpenter.sh/do-not-disrupt": value}
+		testkit.Must(w.kubernetes().CoreV1().Pods("shop").Create(t.Context(), &p, metav1.CreateOptions{}))(t)
+	}
+	disruption := func() *ekstypes.Insight {
+		t.Helper()
+		list := testkit.Must(w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev"), Filter: &ekstypes.InsightsFilter{Categories: []ekstypes.Category{ekstypes.CategoryRollbackReadiness}}}))(t).Insights
+		i := slices.IndexFunc(list, func(i ekstypes.InsightSummary) bool { return *i.Name == "EKS Auto Mode node disruption" })
+		if i < 0 {
+			t.Fatalf("insights %s", asJSON(list))
+		}
+		return testkit.Must(w.client.DescribeInsight(t.Context(), &awseks.DescribeInsightInput{ClusterName: aws.String("dev"), Id: list[i].Id}))(t).Insight
+	}
+	kept := disruption()
+	var keeping []string
+	for _, r := range kept.Resources {
+		keeping = append(keeping, *r.KubernetesResourceUri)
+	}
+	slices.Sort(keeping)
+	if diff := cmp.Diff([]string{"/api/v1/namespaces/shop/pods/kept", "/api/v1/namespaces/shop/pods/kept-3h"}, keeping); diff != "" || kept.InsightStatus.Status != ekstypes.InsightStatusValueWarning {
+		t.Errorf("status %s, pods (-want +got):\n%s", kept.InsightStatus.Status, diff)
+	}
+
 	// What would block the nodes refuses the rollback, and what keeps nodes from coming is explained.
 	objects := w.objects()
 	lists := func(m map[string][]unstructured.Unstructured) {
@@ -294,9 +332,14 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 	nodesGet("1.36")
 	is("1.36")
 
-	// In time, in spite of a crash.
+	// In time, in spite of crashes amid the nodes, and of calls that fail before or after they take effect.
 	up = rollback()
 	nodesGet("1.35")
+	w.restart()
+	nodesGet("1.35")
+	w.faults.mu.Lock()
+	w.faults.rand, w.faults.left, w.faults.rate = rand.New(rand.NewPCG(1, 7)), 4, 0.6
+	w.faults.mu.Unlock()
 	w.restart()
 	image("1.35")
 	node.Status.NodeInfo.KubeletVersion = "v1.35.2-eks-1234567"

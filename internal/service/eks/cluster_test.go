@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func TestAClusterBecomesActiveAndGoesWithoutATrace(t *testing.T) {
@@ -363,18 +365,72 @@ func TestListClustersPages(t *testing.T) {
 	}
 }
 
+// The dates are those of EKS's release calendar, and the status follows from them.
+// https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html#kubernetes-release-calendar
 func TestDescribeClusterVersions(t *testing.T) {
-	w := newWorld(t)
-	out, err := w.client.DescribeClusterVersions(t.Context(), &awseks.DescribeClusterVersionsInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, v := range out.ClusterVersions {
-		got = append(got, *v.ClusterVersion)
-	}
-	if diff := cmp.Diff([]string{"1.36", "1.35", "1.34", "1.33"}, got); diff != "" || !out.ClusterVersions[0].DefaultVersion {
-		t.Errorf("versions (-want +got):\n%s", diff)
+	type version struct{ Released, Standard, Extended, Status string }
+	day := func(s string) time.Time { return testkit.Must(time.Parse(time.DateOnly, s))(t) }
+	for _, tt := range []struct {
+		now      time.Time
+		extended []string
+	}{
+		{day("2026-07-29").Add(-time.Second), nil},
+		{day("2026-07-29"), []string{"1.33"}}, // extended support begins with the day
+		{day("2026-12-03"), []string{"1.34", "1.33"}},
+	} {
+		t.Run(tt.now.Format(time.RFC3339), func(t *testing.T) {
+			w := newWorld(t, withClock)
+			w.fake.SetTime(tt.now)
+			want := map[string]version{
+				"1.36": {"2026-06-02", "2027-08-02", "2028-08-02", "STANDARD_SUPPORT"},
+				"1.35": {"2026-01-27", "2027-03-27", "2028-03-27", "STANDARD_SUPPORT"},
+				"1.34": {"2025-10-02", "2026-12-02", "2027-12-02", "STANDARD_SUPPORT"},
+				"1.33": {"2025-05-29", "2026-07-29", "2027-07-29", "STANDARD_SUPPORT"},
+			}
+			for _, v := range tt.extended {
+				of := want[v]
+				of.Status = "EXTENDED_SUPPORT"
+				want[v] = of
+			}
+			out, err := w.client.DescribeClusterVersions(t.Context(), &awseks.DescribeClusterVersionsInput{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var order []string
+			got := map[string]version{}
+			for _, v := range out.ClusterVersions {
+				order = append(order, *v.ClusterVersion)
+				got[*v.ClusterVersion] = version{v.ReleaseDate.Format(time.DateOnly), v.EndOfStandardSupportDate.Format(time.DateOnly), v.EndOfExtendedSupportDate.Format(time.DateOnly), string(v.VersionStatus)}
+				for _, at := range []*time.Time{v.ReleaseDate, v.EndOfStandardSupportDate, v.EndOfExtendedSupportDate} {
+					if !at.Equal(at.Truncate(24 * time.Hour)) { // the calendar is in UTC
+						t.Errorf("%s has a date at %s", *v.ClusterVersion, at)
+					}
+				}
+				if want := strings.ReplaceAll(strings.ToLower(string(v.VersionStatus)), "_", "-"); string(v.Status) != want {
+					t.Errorf("%s has the status %s, want %s", *v.ClusterVersion, v.Status, want)
+				}
+				if v.DefaultVersion != (*v.ClusterVersion == "1.36") || *v.ClusterType != "eks" {
+					t.Errorf("%s: default %t, type %s", *v.ClusterVersion, v.DefaultVersion, *v.ClusterType)
+				}
+			}
+			if diff := cmp.Diff([]string{"1.36", "1.35", "1.34", "1.33"}, order); diff != "" {
+				t.Errorf("versions (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("dates and status (-want +got):\n%s", diff)
+			}
+			list, err := w.client.DescribeClusterVersions(t.Context(), &awseks.DescribeClusterVersionsInput{VersionStatus: ekstypes.VersionStatusExtendedSupport})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var extended []string
+			for _, v := range list.ClusterVersions {
+				extended = append(extended, *v.ClusterVersion)
+			}
+			if diff := cmp.Diff(tt.extended, extended); diff != "" {
+				t.Errorf("in extended support (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

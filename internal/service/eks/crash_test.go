@@ -1,17 +1,22 @@
 package eks_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -202,6 +207,164 @@ func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
 	list, err := w.client.ListUpdates(ctx, &awseks.ListUpdatesInput{Name: dev})
 	if err != nil || len(list.UpdateIds) != 16 {
 		t.Errorf("%d updates, %v", len(list.UpdateIds), err)
+	}
+}
+
+// What is complete when it is recorded, because nothing has to follow it, is recorded wholly or not at all: a change that is killed
+// before it is stored leaves everything as it was, one that is killed after it is there when the service starts again, and a client
+// that repeats its request in the second case changes nothing more.
+func TestEveryRecordSurvivesACrash(t *testing.T) {
+	var dying atomic.Bool
+	w := newWorld(t, withClock, func(w *world) {
+		w.serverLog = testkit.Log(t, "killed before the write")
+		w.disk = &store.Config{Dir: t.TempDir(), BeforeCommit: func(context.Context) error {
+			if dying.Load() {
+				return errors.New("killed before the write")
+			}
+			return nil
+		}}
+	})
+	ctx, dev, far, ack := t.Context(), aws.String("dev"), aws.String("far"), aws.String("ack")
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.iam.add(w.arn("role/capability"), "AROACAP", "capabilities.eks.amazonaws.com")
+	w.iam.add(w.arn("role/other"), "AROAOTHER", "capabilities.eks.amazonaws.com")
+	w.iam.add(w.arn("role/pod"), "AROAPOD", podsService)
+	w.iam.add(w.arn("role/agent"), "AROAAGENT", "ssm.amazonaws.com")
+	role, policy := aws.String(w.arn("role/path/dev")), aws.String(viewPolicy)
+	var association, subscription *string // IDs
+	// state is what all operations that describe show.
+	state := func() string {
+		t.Helper()
+		var all []any
+		for _, p := range testkit.Must(w.client.ListAccessEntries(ctx, &awseks.ListAccessEntriesInput{ClusterName: dev}))(t).AccessEntries {
+			all = append(all, testkit.Must(w.client.DescribeAccessEntry(ctx, &awseks.DescribeAccessEntryInput{ClusterName: dev, PrincipalArn: &p}))(t).AccessEntry,
+				testkit.Must(w.client.ListAssociatedAccessPolicies(ctx, &awseks.ListAssociatedAccessPoliciesInput{ClusterName: dev, PrincipalArn: &p}))(t).AssociatedAccessPolicies)
+		}
+		for _, a := range testkit.Must(w.client.ListPodIdentityAssociations(ctx, &awseks.ListPodIdentityAssociationsInput{ClusterName: dev}))(t).Associations {
+			association = a.AssociationId
+			all = append(all, testkit.Must(w.client.DescribePodIdentityAssociation(ctx, &awseks.DescribePodIdentityAssociationInput{ClusterName: dev, AssociationId: a.AssociationId}))(t).Association)
+		}
+		for _, c := range testkit.Must(w.client.ListCapabilities(ctx, &awseks.ListCapabilitiesInput{ClusterName: dev}))(t).Capabilities {
+			all = append(all, testkit.Must(w.client.DescribeCapability(ctx, &awseks.DescribeCapabilityInput{ClusterName: dev, CapabilityName: c.CapabilityName}))(t).Capability,
+				testkit.Must(w.client.ListUpdates(ctx, &awseks.ListUpdatesInput{Name: dev, CapabilityName: c.CapabilityName}))(t).UpdateIds)
+		}
+		for _, c := range testkit.Must(w.client.ListClusters(ctx, &awseks.ListClustersInput{Include: []string{"all"}}))(t).Clusters {
+			all = append(all, testkit.Must(w.client.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &c}))(t).Cluster)
+		}
+		for _, s := range testkit.Must(w.client.ListEksAnywhereSubscriptions(ctx, &awseks.ListEksAnywhereSubscriptionsInput{}))(t).Subscriptions {
+			subscription = s.Id
+			all = append(all, s)
+		}
+		return asJSON(all)
+	}
+	const gone = "ResourceNotFoundException"
+	for _, c := range []struct {
+		name     string
+		change   func() error
+		repeated string // the error of a repeated request
+	}{
+		{"create an access entry", func() error {
+			_, err := w.client.CreateAccessEntry(ctx, &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: role, KubernetesGroups: []string{"devs"}, ClientRequestToken: aws.String("entry")})
+			return err
+		}, ""},
+		{"associate an access policy", func() error {
+			_, err := w.client.AssociateAccessPolicy(ctx, &awseks.AssociateAccessPolicyInput{ClusterName: dev, PrincipalArn: role, PolicyArn: policy, AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster}})
+			return err
+		}, ""},
+		{"update an access entry", func() error {
+			_, err := w.client.UpdateAccessEntry(ctx, &awseks.UpdateAccessEntryInput{ClusterName: dev, PrincipalArn: role, KubernetesGroups: []string{"ops"}})
+			return err
+		}, ""},
+		{"disassociate an access policy", func() error {
+			_, err := w.client.DisassociateAccessPolicy(ctx, &awseks.DisassociateAccessPolicyInput{ClusterName: dev, PrincipalArn: role, PolicyArn: policy})
+			return err
+		}, gone},
+		{"delete an access entry", func() error {
+			_, err := w.client.DeleteAccessEntry(ctx, &awseks.DeleteAccessEntryInput{ClusterName: dev, PrincipalArn: role})
+			return err
+		}, gone},
+		{"create a Pod Identity association", func() error {
+			_, err := w.client.CreatePodIdentityAssociation(ctx, &awseks.CreatePodIdentityAssociationInput{ClusterName: dev, Namespace: aws.String("shop"), ServiceAccount: aws.String("cart"), RoleArn: aws.String(w.arn("role/pod")), ClientRequestToken: aws.String("association")})
+			return err
+		}, ""},
+		{"update a Pod Identity association", func() error {
+			_, err := w.client.UpdatePodIdentityAssociation(ctx, &awseks.UpdatePodIdentityAssociationInput{ClusterName: dev, AssociationId: association, TargetRoleArn: aws.String("arn:aws:iam::999999999999:role/far")})
+			return err
+		}, ""},
+		{"delete a Pod Identity association", func() error {
+			_, err := w.client.DeletePodIdentityAssociation(ctx, &awseks.DeletePodIdentityAssociationInput{ClusterName: dev, AssociationId: association})
+			return err
+		}, gone},
+		{"create a capability", func() error {
+			_, err := w.client.CreateCapability(ctx, &awseks.CreateCapabilityInput{ClusterName: dev, CapabilityName: ack, Type: ekstypes.CapabilityTypeAck, RoleArn: aws.String(w.arn("role/capability")), DeletePropagationPolicy: ekstypes.CapabilityDeletePropagationPolicyRetain, ClientRequestToken: aws.String("capability")})
+			return err
+		}, ""},
+		{"update a capability", func() error {
+			_, err := w.client.UpdateCapability(ctx, &awseks.UpdateCapabilityInput{ClusterName: dev, CapabilityName: ack, RoleArn: aws.String(w.arn("role/other")), ClientRequestToken: aws.String("update")})
+			return err
+		}, ""},
+		{"delete a capability", func() error {
+			_, err := w.client.DeleteCapability(ctx, &awseks.DeleteCapabilityInput{ClusterName: dev, CapabilityName: ack})
+			return err
+		}, gone},
+		{"register a cluster", func() error {
+			_, err := w.client.RegisterCluster(ctx, &awseks.RegisterClusterInput{Name: far, ClientRequestToken: aws.String("far"), ConnectorConfig: &ekstypes.ConnectorConfigRequest{Provider: ekstypes.ConnectorConfigProviderGke, RoleArn: aws.String(w.arn("role/agent"))}})
+			return err
+		}, ""},
+		{"deregister a cluster", func() error {
+			_, err := w.client.DeregisterCluster(ctx, &awseks.DeregisterClusterInput{Name: far})
+			return err
+		}, gone},
+		{"begin a subscription", func() error {
+			_, err := w.client.CreateEksAnywhereSubscription(ctx, &awseks.CreateEksAnywhereSubscriptionInput{Name: aws.String("edge"), Term: &ekstypes.EksAnywhereSubscriptionTerm{Duration: 12}, ClientRequestToken: aws.String("subscription")})
+			return err
+		}, ""},
+		{"renew a subscription", func() error {
+			_, err := w.client.UpdateEksAnywhereSubscription(ctx, &awseks.UpdateEksAnywhereSubscriptionInput{Id: subscription, AutoRenew: true})
+			return err
+		}, ""},
+		{"do not renew a subscription", func() error {
+			_, err := w.client.UpdateEksAnywhereSubscription(ctx, &awseks.UpdateEksAnywhereSubscriptionInput{Id: subscription})
+			return err
+		}, ""},
+		{"delete a subscription", func() error {
+			_, err := w.client.DeleteEksAnywhereSubscription(ctx, &awseks.DeleteEksAnywhereSubscriptionInput{Id: subscription})
+			return err
+		}, gone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name == "delete a subscription" { // only one that has ended can be deleted
+				w.fake.SetTime(w.fake.Now().AddDate(1, 0, 0))
+			}
+			before := state()
+			dying.Store(true)
+			err := c.change()
+			dying.Store(false)
+			if !isCode(err, "InternalFailure") {
+				t.Fatalf("killed before the write: %v", err)
+			}
+			w.reopen()
+			if diff := cmp.Diff(before, state()); diff != "" {
+				t.Errorf("killed before the write (-want +got):\n%s", diff)
+			}
+			if err := c.change(); err != nil {
+				t.Fatal(err)
+			}
+			after := state()
+			if after == before {
+				t.Fatal("nothing has changed")
+			}
+			w.reopen()
+			if diff := cmp.Diff(after, state()); diff != "" {
+				t.Errorf("killed after the write (-want +got):\n%s", diff)
+			}
+			if err := c.change(); !isCode(err, c.repeated) || err != nil && c.repeated == "" {
+				t.Errorf("repeated: %v, want %q", err, c.repeated)
+			}
+			if diff := cmp.Diff(after, state()); diff != "" {
+				t.Errorf("repeated (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -319,12 +319,13 @@ func (p *fakePlanes) Copy(ctx context.Context, id string) (string, error) {
 	nodes, nodesErr := from.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	pods, podsErr := from.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	budgets, budgetsErr := from.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
-	if err := errors.Join(nodesErr, podsErr, budgetsErr); err != nil {
+	leases, leasesErr := from.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{})
+	if err := errors.Join(nodesErr, podsErr, budgetsErr, leasesErr); err != nil {
 		return "", err
 	}
 	copied := "COPY" + id[4:]
 	cs := p.newClientset(copied)
-	for _, list := range []runtime.Object{nodes, pods, budgets} {
+	for _, list := range []runtime.Object{nodes, pods, budgets, leases} {
 		if err := cs.Tracker().Add(list); err != nil {
 			return "", err
 		}

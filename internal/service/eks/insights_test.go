@@ -55,6 +55,23 @@ func TestInsights(t *testing.T) {
 		"UPGRADE_READINESS 1.37 Deprecated APIs removed in Kubernetes v1.37: PASSING",
 		"UPGRADE_READINESS 1.38 Deprecated APIs removed in Kubernetes v1.38: PASSING",
 		"UPGRADE_READINESS 1.39 Deprecated APIs removed in Kubernetes v1.39: PASSING")
+	// The texts that EKS has, from recorded outputs of list-insights, and its links, from an example of the AWS CLI.
+	all, err := w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: dev, Filter: &ekstypes.InsightsFilter{KubernetesVersions: []string{"1.35"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, i := range all.Insights {
+		texts[*i.Name] = *i.Description + "\n" + *i.InsightStatus.Reason
+	}
+	if diff := cmp.Diff(map[string]string{
+		"Cluster health issues":            "Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.\nNo cluster health issues detected.",
+		"EKS add-on version compatibility": "Checks version of installed EKS add-ons to ensure they are compatible with the next version of Kubernetes. \nAll installed EKS add-on versions are compatible with next Kubernetes version.",
+		"Kubelet version skew":             "Checks for kubelet versions of worker nodes in the cluster to see if upgrade would cause non compliance with supported Kubernetes kubelet version skew policy.\nNode kubelet versions match the cluster control plane version.",
+		"kube-proxy version skew":          "Checks version of kube-proxy in cluster to see if upgrade would cause non compliance with supported Kubernetes kube-proxy version skew policy.\nkube-proxy versions match the cluster control plane version.",
+	}, texts); diff != "" {
+		t.Errorf("texts (-want +got):\n%s", diff)
+	}
 	before, err := w.client.DescribeInsightsRefresh(t.Context(), &awseks.DescribeInsightsRefreshInput{ClusterName: dev})
 	if err != nil || before.Status != ekstypes.InsightsRefreshStatusCompleted {
 		t.Fatalf("refresh %+v, %v", before, err)

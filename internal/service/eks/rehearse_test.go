@@ -20,10 +20,12 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -192,6 +194,53 @@ func TestRehearsalReplacesNodes(t *testing.T) {
 	}
 	if left := testkit.Must(w.kubernetes().CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{}))(t).Items; len(left) != 3 {
 		t.Errorf("%d pods are left in the cluster", len(left))
+	}
+}
+
+// The kubelets do not know the copy. The rehearsal renews their leases there, and only there: otherwise the copy's controllers would
+// take all nodes for dead and evict their pods.
+func TestRehearsalKeepsNodesAlive(t *testing.T) {
+	w := newWorld(t, withClock)
+	w.clusterAt("1.35")
+	w.node("worker", "v1.35.1-eks-1234567", "")
+	old := metav1.NewMicroTime(w.fake.Now().Add(-time.Hour))
+	if _, err := w.kubernetes().CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "worker", Namespace: corev1.NamespaceNodeLease}, Spec: coordinationv1.LeaseSpec{RenewTime: &old},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	copied := func() *fake.Clientset { // the caller of Upgrade holds the mutex
+		for id, cs := range w.planes.byID {
+			if strings.HasPrefix(id, "COPY") {
+				return cs
+			}
+		}
+		return nil
+	}
+	renewals := 0
+	w.planes.mu.Lock()
+	w.planes.upgrading = func(string) error { // the upgrade takes three times 40 s, as long as a lease lasts
+		leases := copied().CoordinationV1().Leases(corev1.NamespaceNodeLease)
+		for range 3 {
+			w.fake.Step(40 * time.Second)
+			testkit.Eventually(w, 15*time.Second, func() error {
+				l, err := leases.Get(t.Context(), "worker", metav1.GetOptions{})
+				if err == nil && w.fake.Since(l.Spec.RenewTime.Time) >= 40*time.Second {
+					w.fake.Step(time.Second) // the rehearsal may have begun to wait after the last step
+					err = fmt.Errorf("renewed at %s", l.Spec.RenewTime)
+				}
+				return err
+			})
+			renewals++
+		}
+		return nil
+	}
+	w.planes.mu.Unlock()
+	if out := w.rehearsed(); renewals != 3 {
+		t.Errorf("%d renewals, rehearsal %s", renewals, asJSON(out))
+	}
+	if l := testkit.Must(w.kubernetes().CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), "worker", metav1.GetOptions{}))(t); !l.Spec.RenewTime.Equal(&old) {
+		t.Errorf("the cluster's own lease was renewed at %s", l.Spec.RenewTime)
 	}
 }
 

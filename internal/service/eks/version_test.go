@@ -1,6 +1,7 @@
 package eks_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
@@ -394,6 +396,59 @@ func TestRollbackAfterTheEndOfSupport(t *testing.T) {
 				t.Errorf("rollback: %s", asJSON(up))
 			}
 		})
+	}
+}
+
+// Fields that the previous version drops are a warning: in pod templates and bare pods, but not in pods of templates, and not
+// if they have their default.
+func TestRollbackReadinessOfFields(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.34")
+	w.upgraded(version("1.35"))
+	list := func(texts ...string) (out []unstructured.Unstructured) {
+		for _, text := range texts {
+			var o unstructured.Unstructured
+			if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, o)
+		}
+		return out
+	}
+	objects := w.objects()
+	objects.mu.Lock()
+	objects.lists = map[string][]unstructured.Unstructured{
+		"cronjobs":    list(`{"metadata":{"name":"report","namespace":"shop"},"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"env":[{"value":"a"},{"valueFrom":{"fileKeyRef":{"key":"k"}}}]}]}}}}}}`),
+		"csidrivers":  list(`{"metadata":{"name":"ebs.csi.aws.com"},"spec":{"serviceAccountTokenInSecrets":false}}`),
+		"deployments": list(`{"metadata":{"name":"web","namespace":"shop"},"spec":{"template":{"spec":{"hostnameOverride":"web","containers":[{"name":"c"}]}}}}`, `{"metadata":{"name":"old","namespace":"shop"},"spec":{"template":{"spec":{"hostname":"web"}}}}`),
+		"pods": list(`{"metadata":{"name":"web-1","namespace":"shop","ownerReferences":[{"kind":"ReplicaSet","name":"web","controller":true}]},"spec":{"hostnameOverride":"web"}}`,
+			`{"metadata":{"name":"bare","namespace":"shop"},"spec":{"initContainers":[{"restartPolicyRules":[{"action":"Restart"}]}]}}`),
+	}
+	objects.mu.Unlock()
+	var found *ekstypes.Insight
+	w.eventually(func() error { // until the nodes are known
+		all, err := w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev"), Filter: &ekstypes.InsightsFilter{
+			Categories: []ekstypes.Category{ekstypes.CategoryRollbackReadiness}, Statuses: []ekstypes.InsightStatusValue{ekstypes.InsightStatusValueWarning},
+		}})
+		if err != nil || len(all.Insights) != 1 {
+			return fmt.Errorf("insights %s, %v", asJSON(all), err)
+		}
+		found = testkit.Must(w.client.DescribeInsight(t.Context(), &awseks.DescribeInsightInput{ClusterName: aws.String("dev"), Id: all.Insights[0].Id}))(t).Insight
+		return nil
+	})
+	var got []string
+	for _, r := range found.Resources {
+		got = append(got, *r.InsightStatus.Reason)
+	}
+	if diff := cmp.Diff([]string{
+		"/api/v1/namespaces/shop/pods/bare uses the field spec.initContainers[].restartPolicyRules, which Kubernetes version 1.34 does not support.",
+		"/apis/apps/v1/namespaces/shop/deployments/web uses the field spec.template.spec.hostnameOverride, which Kubernetes version 1.34 does not support.",
+		"/apis/batch/v1/namespaces/shop/cronjobs/report uses the field spec.jobTemplate.spec.template.spec.containers[].env[].valueFrom.fileKeyRef, which Kubernetes version 1.34 does not support.",
+	}, got); diff != "" || *found.Name != "Kubernetes API usage compatibility" {
+		t.Errorf("%s (-want +got):\n%s", *found.Name, diff)
+	}
+	if up := w.upgraded(version("1.34")); up.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("rollback %s", asJSON(up))
 	}
 }
 

@@ -42,6 +42,8 @@ type world struct {
 	noKeys bool
 	twins  eks.Twins
 	logs   fakeLogs
+	// disk is where the store is, if the world can be reopened; nil means in memory.
+	disk *store.Config
 	// serverLog is the server's log, for tests with internal failures.
 	serverLog *slog.Logger
 	ec2       *fakeEC2
@@ -97,13 +99,7 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 		o(w)
 	}
 	w.auto = &fakeAutoNodes{fakeEC2: w.ec2, fakeIAM: w.iam}
-	w.server = testkit.NewServer(t, testkit.Config{Log: w.serverLog, Services: func(st *store.Store) []awsapi.Service {
-		w.svc = w.newService(st)
-		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS(), w.shifts.AWS()}
-	}})
-	w.account = w.server.Account(t)
-	w.client = awseks.NewFromConfig(w.server.AWSConfig(w.account), func(o *awseks.Options) { o.Retryer = aws.NopRetryer{} })
-	w.asg = awsautoscaling.NewFromConfig(w.server.AWSConfig(w.account))
+	w.serve()
 	w.iam.add(w.arn("role/cluster"), "AROACLUSTER", "eks.amazonaws.com")
 	w.iam.add(w.arn("role/node"), "AROANODE", "ec2.amazonaws.com")
 	w.iam.add(w.arn("role/path/dev"), "AROADEV")
@@ -114,6 +110,38 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 	w.start()
 	t.Cleanup(func() { w.stop() })
 	return w
+}
+
+// serve opens the store and starts the AWS API server.
+func (w *world) serve() {
+	w.Helper()
+	var st *store.Store
+	if w.disk != nil {
+		st = testkit.Must(store.Open(w.Context(), *w.disk))(w)
+		w.Cleanup(func() { st.Close() })
+	}
+	w.server = testkit.NewServer(w, testkit.Config{Log: w.serverLog, Store: st, Services: func(st *store.Store) []awsapi.Service {
+		w.svc = w.newService(st)
+		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS(), w.shifts.AWS()}
+	}})
+	if w.account == "" {
+		w.account = w.server.Account(w)
+	}
+	w.client = awseks.NewFromConfig(w.server.AWSConfig(w.account), func(o *awseks.Options) { o.Retryer = aws.NopRetryer{} })
+	w.asg = awsautoscaling.NewFromConfig(w.server.AWSConfig(w.account))
+}
+
+// reopen stops everything and opens the store again, as a daemon does after a crash.
+func (w *world) reopen() {
+	w.Helper()
+	w.stop()
+	w.server.Stop()
+	if err := w.server.Store.Close(); err != nil {
+		w.Fatal(err)
+	}
+	w.serve()
+	w.start()
+	w.Cleanup(func() { w.stop() }) // before the store is closed
 }
 
 // admit calls Fargate's webhook as the API server does.

@@ -341,7 +341,7 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 // checkSupport refuses standard support for a version that is in extended support.
 // https://docs.aws.amazon.com/eks/latest/userguide/disable-extended-support.html
 func (s *Service) checkSupport(cluster, version string, to ekstypes.SupportType) error {
-	if v, ok := eksversions.Lookup(version); ok && to == ekstypes.SupportTypeStandard && s.Clock.Now().After(v.EndOfStandardSupport) {
+	if v, ok := eksversions.Lookup(version); ok && to == ekstypes.SupportTypeStandard && !s.Clock.Now().Before(v.EndOfStandardSupport) {
 		return errExtendedSupport(cluster, version)
 	}
 	return nil
@@ -450,7 +450,7 @@ func (s *Service) DescribeClusterVersions(_ context.Context, in *awseks.Describe
 			Status:                   ekstypes.ClusterVersionStatusStandardSupport,
 			VersionStatus:            ekstypes.VersionStatusStandardSupport,
 		}
-		if now.After(v.EndOfStandardSupport) {
+		if !now.Before(v.EndOfStandardSupport) {
 			info.Status, info.VersionStatus = ekstypes.ClusterVersionStatusExtendedSupport, ekstypes.VersionStatusExtendedSupport
 		}
 		switch {

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
@@ -42,9 +44,13 @@ type evidence struct {
 	uses   []plane.APIUse // of deprecated APIs
 	// newer are the resources that the previous version does not serve and of which the cluster has objects.
 	newer []string
-	// pools are the node pools of EKS Auto Mode, and budgets the pod disruption budgets, if the cluster can be rolled back.
+	// fields are the uses of fields that the previous version drops.
+	fields []fieldUse
+	// pools are the node pools of EKS Auto Mode, budgets the pod disruption budgets, and kept the names of pods that must
+	// not be disrupted, with their namespaces, if the cluster can be rolled back.
 	pools   []unstructured.Unstructured
 	budgets []policyv1.PodDisruptionBudget
+	kept    []types.NamespacedName
 	// source are the insights of the cluster that this one is a copy of, if they were read.
 	source *record.SourceInsights
 	// unknown says why the control plane did not answer, or is empty.
@@ -119,6 +125,9 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 			return err
 		}
 		ev.budgets = budgets.Items
+		if ev.kept, err = keptPods(ctx, ses.Client, ev.nodes, ev.now); err != nil {
+			return err
+		}
 	}
 	if ev.rollback() != nil {
 		current, _ := eksversions.Lookup(*ev.cluster.Cluster.Version)
@@ -131,8 +140,49 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 				ev.newer = append(ev.newer, uri)
 			}
 		}
+		if ev.fields, err = newerFields(ctx, ses.Objects, current.IntroducesFields); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// doNotDisrupt is the annotation of pods and nodes that Karpenter does not disrupt voluntarily.
+// https://karpenter.sh/docs/concepts/disruption/#controls
+const doNotDisrupt = "karpenter.sh/do-not-disrupt"
+
+// keptPods returns the pods on nodes of EKS Auto Mode that must not be disrupted.
+func keptPods(ctx context.Context, client kubernetes.Interface, nodes []*corev1.Node, now time.Time) ([]types.NamespacedName, error) {
+	auto := map[string]bool{}
+	for _, n := range nodes {
+		auto[n.Name] = n.Labels[labelCompute] == computeAuto
+	}
+	var kept []types.NamespacedName
+	for next := ""; ; {
+		page, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 500, Continue: next})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			if p := &page.Items[i]; auto[p.Spec.NodeName] && isKept(p, now) {
+				kept = append(kept, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+			}
+		}
+		if next = page.Continue; next == "" {
+			return kept, nil
+		}
+	}
+}
+
+// isKept reports whether Karpenter does not disrupt a pod. The annotation is "true", or how long it applies after the
+// pod's start.
+func isKept(p *corev1.Pod, now time.Time) bool {
+	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil {
+		return false
+	}
+	value := p.Annotations[doNotDisrupt]
+	d, err := time.ParseDuration(value)
+	return value == "true" || err == nil && d > 0 && (p.Status.StartTime == nil || now.Sub(p.Status.StartTime.Time) < d)
 }
 
 // rollback returns the upgrade that can be rolled back, or nil.
@@ -143,9 +193,12 @@ func (e *evidence) rollback() *record.Upgrade {
 	return nil
 }
 
-// resourceAt returns the resource at a path such as /apis/resource.k8s.io/v1/resourceclaims.
+// resourceAt returns the resource at a path such as /apis/resource.k8s.io/v1/resourceclaims or /api/v1/pods.
 func resourceAt(uri string) schema.GroupVersionResource {
 	parts := strings.Split(uri, "/")
+	if parts[1] == "api" {
+		return schema.GroupVersionResource{Version: parts[2], Resource: parts[3]}
+	}
 	return schema.GroupVersionResource{Group: parts[2], Version: parts[3], Resource: parts[4]}
 }
 
@@ -170,8 +223,8 @@ func minorOf(version string) int {
 func nodeMinor(n *corev1.Node) int { return minorOf(n.Status.NodeInfo.KubeletVersion) }
 
 // insights returns the insights of a cluster: how ready it is for the next version and, while it
-// can be rolled back, for the one before. The names and descriptions are EKS's; the texts of reasons
-// are from memory.
+// can be rolled back, for the one before. The names, descriptions and reasons of PASSING insights about upgrades are EKS's
+// [seen] in recorded outputs of list-insights; the reasons of others are from memory.
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
 func (e *evidence) insights() []ekstypes.Insight {
 	var out []ekstypes.Insight
@@ -254,22 +307,26 @@ func (e *evidence) readiness(category ekstypes.Category, version string) []eksty
 			fmt.Sprintf("Checks version of kube-proxy in cluster to see if %s would cause non compliance with supported Kubernetes kube-proxy version skew policy.", what),
 			"Upgrade kube-proxy to match the Kubernetes version of your cluster control plane.", docs+"managing-kube-proxy.html", e.kubeProxy(version)),
 		make("EKS add-on version compatibility",
-			"Checks version of installed EKS add-ons to ensure they are compatible with the next version of Kubernetes.",
-			"Update the add-ons to a version that is compatible with the Kubernetes version.", docs+"updating-an-add-on.html", e.addonVersions(version)),
+			"Checks version of installed EKS add-ons to ensure they are compatible with the next version of Kubernetes. ", // EKS's own blank
+			"Update the add-ons to a version that is compatible with the Kubernetes version.", docs+"updating-an-add-on.html", e.addonVersions(category, version)),
 		make("Cluster health issues",
 			"Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.",
 			"Resolve the health issues of the cluster.", docs+"troubleshooting.html#cluster-health-status", e.health()),
 	}
+	out[0].AdditionalInfo = map[string]string{ // [seen] aws/aws-cli, awscli/examples/eks/describe-insight.rst
+		"Kubelet version skew policy":   "https://kubernetes.io/releases/version-skew-policy/#kubelet",
+		"Updating a managed node group": docs + "update-managed-node-group.html",
+	}
 	if category == ekstypes.CategoryRollbackReadiness && autonodes.Enabled(&e.cluster.Cluster) {
 		out = append(out, make("EKS Auto Mode node disruption", // our own name
 			"Checks for disruption controls that block or delay the rollback of EKS Auto Mode nodes.",
-			"Adjust the disruption budgets of node pools, remove karpenter.sh/do-not-disrupt from nodes, and adjust pod disruption budgets.", docs+"rollback-automode.html", e.disruption()))
+			"Adjust the disruption budgets of node pools, remove karpenter.sh/do-not-disrupt from nodes and pods, and adjust pod disruption budgets.", docs+"rollback-automode.html", e.disruption()))
 	}
 	if category == ekstypes.CategoryRollbackReadiness {
 		// The name is from memory.
 		out = append(out, make("Kubernetes API usage compatibility",
-			"Checks for objects of Kubernetes APIs that the previous version of Kubernetes does not serve.",
-			"Delete the objects before the rollback, or they remain in etcd where nothing can read them.", docs+"rollback-cluster.html", e.newerAPIs(version)))
+			"Checks for objects of Kubernetes APIs that the previous version of Kubernetes does not serve, and for fields of objects that it drops from new objects. The status of objects and ResourceSlices are not checked for such fields.",
+			"Delete the objects before the rollback, or they remain in etcd where nothing can read them. Do without the fields, or new objects lose them.", docs+"rollback-cluster.html", e.newerAPIs(version)))
 	}
 	return out
 }
@@ -326,8 +383,10 @@ func (e *evidence) kubelets(version string) finding {
 	return f
 }
 
-// disruption checks what keeps Karpenter from replacing nodes of EKS Auto Mode in a rollback.
+// disruption checks what keeps Karpenter from replacing nodes of EKS Auto Mode in a rollback. The annotation of a node
+// prevents its replacement, and that of a pod delays it.
 // https://docs.aws.amazon.com/eks/latest/userguide/rollback-automode.html
+// https://aws.amazon.com/blogs/containers/announcing-amazon-eks-rollback-for-safe-and-reliable-management-of-cluster-upgrades/
 func (e *evidence) disruption() finding {
 	if e.unknown != "" {
 		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
@@ -339,6 +398,9 @@ func (e *evidence) disruption() finding {
 			f.worsen(ekstypes.InsightStatusValueWarning, "The pod disruption budget "+b.Namespace+"/"+b.Name+" allows no unavailable pods.", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/apis/policy/v1/namespaces/" + b.Namespace + "/poddisruptionbudgets/" + b.Name)})
 		}
 	}
+	for _, p := range e.kept {
+		f.worsen(ekstypes.InsightStatusValueWarning, "The pod "+p.String()+" has the annotation "+doNotDisrupt+".", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/namespaces/" + p.Namespace + "/pods/" + p.Name)})
+	}
 	for i := range e.pools {
 		if autonodes.NeverDrifts(&e.pools[i]) {
 			name := e.pools[i].GetName()
@@ -346,8 +408,8 @@ func (e *evidence) disruption() finding {
 		}
 	}
 	for _, n := range e.nodes {
-		if n.Labels[labelCompute] == computeAuto && n.Annotations["karpenter.sh/do-not-disrupt"] == "true" {
-			f.worsen(ekstypes.InsightStatusValueError, "The node "+n.Name+" has the annotation karpenter.sh/do-not-disrupt.", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
+		if n.Labels[labelCompute] == computeAuto && n.Annotations[doNotDisrupt] == "true" {
+			f.worsen(ekstypes.InsightStatusValueError, "The node "+n.Name+" has the annotation "+doNotDisrupt+".", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
 		}
 	}
 	return f
@@ -366,8 +428,11 @@ func (e *evidence) kubeProxy(version string) finding {
 
 // addonVersions checks which add-ons have a version for the Kubernetes version. kube-proxy is
 // updated after the control plane, so kubeProxy checks its version skew instead.
-func (e *evidence) addonVersions(version string) finding {
-	f := passing("All installed EKS add-on versions are compatible with Kubernetes version " + version + ".")
+func (e *evidence) addonVersions(category ekstypes.Category, version string) finding {
+	f := passing("All installed EKS add-on versions are compatible with next Kubernetes version.")
+	if category == ekstypes.CategoryRollbackReadiness {
+		f = passing("All installed EKS add-on versions are compatible with Kubernetes version " + version + ".")
+	}
 	for _, a := range e.addons {
 		name, has := aws.ToString(a.Addon.AddonName), aws.ToString(a.Addon.AddonVersion)
 		known, ok := addons.Lookup(name)
@@ -390,7 +455,8 @@ func (e *evidence) addonVersions(version string) finding {
 	return f
 }
 
-// newerAPIs checks whether a cluster has objects that a server of an older version would not serve.
+// newerAPIs checks whether a cluster has objects that a server of an older version would not serve, or fields that it would
+// not keep.
 func (e *evidence) newerAPIs(version string) finding {
 	if e.unknown != "" {
 		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
@@ -399,6 +465,10 @@ func (e *evidence) newerAPIs(version string) finding {
 	for _, uri := range e.newer {
 		f.worsen(ekstypes.InsightStatusValueError, fmt.Sprintf("The cluster has objects of %s, which Kubernetes version %s does not serve.", uri, version),
 			ekstypes.InsightResourceDetail{KubernetesResourceUri: &uri})
+	}
+	for _, u := range e.fields { // EKS checks fields as well; with which status it objects is not published
+		f.worsen(ekstypes.InsightStatusValueWarning, fmt.Sprintf("%s uses the field %s, which Kubernetes version %s does not support.", u.uri, u.path, version),
+			ekstypes.InsightResourceDetail{KubernetesResourceUri: &u.uri})
 	}
 	return f
 }

@@ -144,7 +144,7 @@ func (s *Service) checkRollback(rec record.Cluster, to eksversions.Version, conf
 		return errRollbackUnsupported(name, to.Minor)
 	case now.Sub(last.At) > rollbackWindow:
 		return errRollbackLate(name, to.Minor)
-	case (last.SupportEnded != "" || now.After(to.EndOfStandardSupport)) && rec.Cluster.UpgradePolicy.SupportType == ekstypes.SupportTypeStandard:
+	case (last.SupportEnded != "" || !now.Before(to.EndOfStandardSupport)) && rec.Cluster.UpgradePolicy.SupportType == ekstypes.SupportTypeStandard:
 		return errRollbackSupport(name, to.Minor)
 	}
 	return nil
