@@ -163,6 +163,8 @@ func (p planes) SetIdentityProvider(ctx context.Context, id string, in *ekstypes
 // Dial connects to a control plane as if from inside its own network.
 func (p planes) Dial(ctx context.Context, id string) (net.Conn, error) { return p.m.Dial(ctx, id) }
 
+func (p planes) Released(id string) <-chan struct{} { return p.m.Released(id) }
+
 func (p planes) RESTConfig(id string) (*rest.Config, error) { return p.m.RESTConfig(id) }
 
 func (p planes) Encrypt(ctx context.Context, id, keyARN string) error {

@@ -166,7 +166,12 @@ func (m *Manager) Release(ctx context.Context, id string) error {
 	m.mu.Lock()
 	delete(m.planes, id)
 	m.mu.Unlock()
-	p.set(func() { p.gone = true })
+	p.set(func() {
+		if !p.gone {
+			p.gone = true
+			close(p.released)
+		}
+	})
 	return nil
 }
 

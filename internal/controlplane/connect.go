@@ -34,6 +34,17 @@ func (m *Manager) client(id string, admin bool) (*rest.Config, error) {
 	return p.clients.config(admin), nil
 }
 
+// Released returns a channel that is closed when the plane is released. Its clients are of no use then, even if another
+// plane gets its ID, as the cluster of a twin does that is imported again.
+func (m *Manager) Released(id string) <-chan struct{} {
+	if p := m.find(id); p != nil {
+		return p.released
+	}
+	none := make(chan struct{})
+	close(none)
+	return none
+}
+
 // Dial connects to the plane's process like a client inside the cluster's network. The connection carries TLS with
 // the plane's certificate. If the process is restarting, Dial waits a few seconds for it. The caller must check
 // whether the client may connect.

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -149,6 +150,54 @@ func TestClientsOfTheManager(t *testing.T) {
 		if err := call(); !errors.Is(err, controlplane.ErrNotFound) {
 			t.Errorf("unknown plane: %v", err)
 		}
+	}
+}
+
+// A twin that is imported again has a new plane with the old one's ID. Who holds a client of the old one must learn of it.
+func TestAPlaneWithTheIDOfAReleasedOne(t *testing.T) {
+	w := newWorld(t, nil)
+	const id = "0123456789ABCDEF0123456789ABCDEF"
+	closed := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	if !closed(w.Released(id)) {
+		t.Error("a plane that does not exist is not released")
+	}
+	if _, err := w.Adopt(t.Context(), "o", account, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.ready(id)
+	old := w.Released(id)
+	stale, err := w.RESTConfig(id)
+	if err != nil || closed(old) {
+		t.Fatal("released, or ", err)
+	}
+	for range 2 {
+		if err := w.Release(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Adopt(t.Context(), "o", account, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.ready(id)
+	if !closed(old) || closed(w.Released(id)) {
+		t.Errorf("old plane released: %t, new plane released: %t", closed(old), closed(w.Released(id)))
+	}
+	client, err := rest.HTTPClientFor(stale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Get(stale.Host + "/whoami"); !errors.Is(err, controlplane.ErrNotFound) {
+		t.Errorf("a client of the old plane: %v", err)
+	}
+	if got := w.get(id, "/whoami"); got != "drydock system:masters" {
+		t.Errorf("a client of the new plane is %q", got)
 	}
 }
 

@@ -60,6 +60,8 @@ type plane struct {
 	status  Status
 	backend string // host:port of the process if it is ready
 	gone    bool   // released
+	// released is closed when the plane is released, because another one may have its ID then.
+	released chan struct{}
 	// kmsError is the last error from KMS, for a plane with encryption.
 	kmsError    error
 	stubbed     map[string]int // calls of a copy's admission webhooks
@@ -77,7 +79,7 @@ func newPlane(m *Manager, rec record, sec secrets) *plane {
 	p := &plane{
 		m: m, id: rec.ID, secrets: sec, rec: rec,
 		status:  Status{State: Starting, Reason: "waiting to be started", Since: m.cfg.Clock.Now()},
-		changed: make(chan struct{}), authenticator: logqueue.New(),
+		changed: make(chan struct{}), released: make(chan struct{}), authenticator: logqueue.New(),
 	}
 	p.clients.plane = p
 	return p

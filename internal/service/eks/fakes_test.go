@@ -62,6 +62,7 @@ type fakePlanes struct {
 	n         int
 	owners    map[string]eks.Plane
 	byID      map[string]*fake.Clientset
+	released  map[string]chan struct{}
 	logging   map[string][]string
 	autoMode  map[string]*automode.Setting
 	uses      []eks.APIUse // of all planes
@@ -287,6 +288,10 @@ func (p *fakePlanes) Release(_ context.Context, id string) error {
 		}
 	}
 	delete(p.byID, id)
+	if c, ok := p.released[id]; ok {
+		close(c)
+		delete(p.released, id)
+	}
 	return p.faults.strike()
 }
 
@@ -405,6 +410,20 @@ func (p *fakePlanes) EncryptionKey(id string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return cmp.Or(p.encrypted[id], p.taken[id])
+}
+
+func (p *fakePlanes) Released(id string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ok := p.released[id]
+	if !ok {
+		c = make(chan struct{})
+		if p.released == nil {
+			p.released = map[string]chan struct{}{}
+		}
+		p.released[id] = c
+	}
+	return c
 }
 
 func (p *fakePlanes) RESTConfig(id string) (*rest.Config, error) {

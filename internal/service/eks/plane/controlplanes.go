@@ -112,6 +112,8 @@ type ControlPlanes interface {
 	Unconverted(id string) []string
 	// StubbedCalls returns how often each admission webhook of a copy would have been called.
 	StubbedCalls(id string) map[string]int
+	// Released returns a channel that is closed when a plane is released. Another plane may get its ID then.
+	Released(id string) <-chan struct{}
 	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
 	// Encrypt permanently encrypts a plane's data with an AWS KMS key and returns when all data is

@@ -48,8 +48,10 @@ type Session struct {
 	Objects Objects
 	Context context.Context //nolint:containedctx // the session's lifetime, ended by cancel
 	cancel  context.CancelFunc
-	Nodes   func() *Nodes
-	all     *Sessions
+	// released is closed when the control plane is released.
+	released <-chan struct{}
+	Nodes    func() *Nodes
+	all      *Sessions
 
 	mu     sync.Mutex
 	values map[reflect.Type]any
@@ -104,11 +106,18 @@ func (ss *Sessions) Get(planeID string) (*Session, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if s, ok := ss.byPlane[planeID]; ok {
-		return s, nil
+		select {
+		case <-s.released:
+			s.cancel()
+			delete(ss.byPlane, planeID)
+		default:
+			return s, nil
+		}
 	}
 	if ss.base == nil {
 		return nil, ErrNotRunning
 	}
+	released := ss.cfg.ControlPlanes.Released(planeID)
 	rc, err := ss.cfg.ControlPlanes.RESTConfig(planeID)
 	if err != nil {
 		return nil, err
@@ -125,7 +134,7 @@ func (ss *Sessions) Get(planeID string) (*Session, error) {
 		return nil, fmt.Errorf("connecting to control plane %s: %w", planeID, err)
 	}
 	ctx, cancel := context.WithCancel(ss.base)
-	s := &Session{Client: client, Objects: objects, Context: ctx, cancel: cancel, all: ss, values: map[reflect.Type]any{}}
+	s := &Session{Client: client, Objects: objects, Context: ctx, cancel: cancel, released: released, all: ss, values: map[reflect.Type]any{}}
 	s.Nodes = sync.OnceValue(func() *Nodes { return watchNodes(s) })
 	ss.byPlane[planeID] = s
 	return s, nil
