@@ -100,6 +100,17 @@ Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a progra
 - A connection that would time out fails at once with status 504.
 - Its connections leave through the node's primary network interface: security groups for pods and custom networking are ignored.
 - Names of Services do not resolve, and volumes other than those with projected tokens are missing.
+
+## Network policies
+
+Nodes that run containers enforce NetworkPolicies (docs/running.md). These parts are missing:
+
+- The mode ` + "`strict`" + `: the log of the container aws-eks-nodeagent says that pods without a policy may send and receive everything.
+- ClusterNetworkPolicies and ApplicationNetworkPolicies, and with them domain names: their types do not exist, so kubectl refuses them.
+- Policies for IPv6, and policies on nodes of EKS Auto Mode: these have no effect.
+- The limit of a PolicyEndpoint's size, beyond which EKS writes several for one policy. Here there is always one.
+- Repairs of PolicyEndpoints that a user changes or deletes: they are written again only when what they mean changes.
+- ` + "`drydock why reach`" + ` does not know policies.
 `
 }
 

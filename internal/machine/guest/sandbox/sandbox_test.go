@@ -332,17 +332,7 @@ func TestLargeChanges(t *testing.T) {
 			fmt.Fprintln(c.Stdout, i.Size())
 			return 0, true
 		case "follow":
-			for {
-				fmt.Fprintln(c.Stdout, "line")
-				if err := c.Stdout.(shell.Flusher).Flush(); err != nil || ctx.Err() != nil {
-					return 1, true
-				}
-				select {
-				case <-time.After(time.Millisecond):
-				case <-ctx.Done():
-					return 130, true
-				}
-			}
+			return follow(ctx, c), true
 		}
 		return 0, false
 	}
@@ -350,6 +340,21 @@ func TestLargeChanges(t *testing.T) {
 	want := "9437184\nCannot allocate memory: on simulated machines, few programs run at once in scripts that have changed more than 8 MiB of files\n126\n9437184\n9437184\n0\n"
 	if err != nil || res.Status != 0 || out != want {
 		t.Errorf("%q, %v, %v", out, res, err)
+	}
+}
+
+// follow is a program that prints lines until nobody reads them or it is interrupted.
+func follow(ctx context.Context, c *shell.Call) int {
+	for n := 0; ; n++ {
+		fmt.Fprintln(c.Stdout, "line", n)
+		if err := c.Stdout.(shell.Flusher).Flush(); err != nil || ctx.Err() != nil {
+			return 1
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return 130
+		}
 	}
 }
 
@@ -436,17 +441,7 @@ func TestProgramsThatGoOn(t *testing.T) {
 			return 0, false
 		}
 		defer func() { ended <- struct{}{} }()
-		for n := 0; ; n++ {
-			fmt.Fprintln(c.Stdout, "line", n)
-			if err := c.Stdout.(shell.Flusher).Flush(); err != nil || ctx.Err() != nil {
-				return 1, true
-			}
-			select {
-			case <-time.After(time.Millisecond):
-			case <-ctx.Done():
-				return 130, true
-			}
-		}
+		return follow(ctx, c), true
 	}
 	for _, script := range []string{"follow | head -n 3", "timeout 0.2 follow | head -n 1; follow | grep -m 1 'line 7'"} {
 		out, _, err := run(t, p, newFS(t), script, goesOn)
