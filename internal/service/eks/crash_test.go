@@ -15,6 +15,7 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -334,7 +335,8 @@ func TestEveryRecordSurvivesACrash(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "delete a subscription" { // only one that has ended can be deleted
-				w.fake.SetTime(w.fake.Now().AddDate(1, 0, 0))
+				w.fake = clocktesting.NewFakeClock(w.fake.Now().AddDate(1, 0, 0)) // setting one with tickers takes long
+				w.reopen()
 			}
 			before := state()
 			dying.Store(true)
