@@ -48,6 +48,7 @@ func TestInsights(t *testing.T) {
 	w.clusterAt("1.34")
 	dev := aws.String("dev")
 	w.wantInsights(
+		"UPGRADE_READINESS 1.35 Amazon Linux 2 compatibility: PASSING",
 		"UPGRADE_READINESS 1.35 Cluster health issues: PASSING",
 		"UPGRADE_READINESS 1.35 EKS add-on version compatibility: PASSING",
 		"UPGRADE_READINESS 1.35 Kubelet version skew: PASSING",
@@ -65,6 +66,7 @@ func TestInsights(t *testing.T) {
 		texts[*i.Name] = *i.Description + "\n" + *i.InsightStatus.Reason
 	}
 	if diff := cmp.Diff(map[string]string{
+		"Amazon Linux 2 compatibility":     "Checks if any nodes in the cluster are running Amazon Linux 2. Support for Amazon Linux 2 on Amazon EKS will end on November 26, 2025. Additionally, Amazon EKS will not release Amazon Linux 2 AMIs for Kubernetes version 1.33 and higher\nNo Amazon Linux 2 nodes detected.",
 		"Cluster health issues":            "Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.\nNo cluster health issues detected.",
 		"EKS add-on version compatibility": "Checks version of installed EKS add-ons to ensure they are compatible with the next version of Kubernetes. \nAll installed EKS add-on versions are compatible with next Kubernetes version.",
 		"Kubelet version skew":             "Checks for kubelet versions of worker nodes in the cluster to see if upgrade would cause non compliance with supported Kubernetes kubelet version skew policy.\nNode kubelet versions match the cluster control plane version.",
@@ -89,6 +91,7 @@ func TestInsights(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantInsights(
+		"UPGRADE_READINESS 1.35 Amazon Linux 2 compatibility: PASSING",
 		"UPGRADE_READINESS 1.35 Cluster health issues: PASSING",
 		"UPGRADE_READINESS 1.35 EKS add-on version compatibility: PASSING",
 		"UPGRADE_READINESS 1.35 Kubelet version skew: WARNING",
@@ -127,6 +130,34 @@ func TestInsights(t *testing.T) {
 	if err != nil || after.Status != ekstypes.InsightsRefreshStatusCompleted || !after.EndedAt.After(*before.EndedAt) {
 		t.Errorf("refresh %+v, %v", after, err)
 	}
+}
+
+func TestInsightAboutAmazonLinux2(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.34")
+	for name, os := range map[string]string{"new": "Amazon Linux 2023.9.20251117", "old": "Amazon Linux 2"} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OSImage: os, KubeletVersion: "v1.34.1-eks-1234567"}}}
+		if _, err := w.kubernetes().CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const reason = "The cluster contains legacy Amazon Linux 2 (AL2) nodes. Migrate Amazon Linux 2 node groups to Amazon Linux 2023 before November 26, 2025 or before upgrading to EKS 1.33."
+	w.eventually(func() error {
+		list, err := w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev"), Filter: &ekstypes.InsightsFilter{Statuses: []ekstypes.InsightStatusValue{ekstypes.InsightStatusValueError}}})
+		if err != nil {
+			return err
+		}
+		if len(list.Insights) != 1 || *list.Insights[0].Name != "Amazon Linux 2 compatibility" || *list.Insights[0].InsightStatus.Reason != reason {
+			return fmt.Errorf("insights %s", asJSON(list.Insights))
+		}
+		one, err := w.client.DescribeInsight(t.Context(), &awseks.DescribeInsightInput{ClusterName: aws.String("dev"), Id: list.Insights[0].Id})
+		if err == nil && (len(one.Insight.Resources) != 1 || *one.Insight.Resources[0].KubernetesResourceUri != "/api/v1/nodes/old") {
+			err = fmt.Errorf("resources %s", asJSON(one.Insight.Resources))
+		}
+		return err
+	})
+	_, err := w.toVersion(version("1.35"))
+	wantError(t, err, "InvalidStateException", "Upgrade readiness issues detected. Call the EKS ListInsights API to view upgrade blocking issues detected by EKS. Pass the force flag to override upgrade readiness errors and proceed with upgrade.")
 }
 
 func TestInsightAboutAddons(t *testing.T) {

@@ -223,8 +223,8 @@ func minorOf(version string) int {
 func nodeMinor(n *corev1.Node) int { return minorOf(n.Status.NodeInfo.KubeletVersion) }
 
 // insights returns the insights of a cluster: how ready it is for the next version and, while it
-// can be rolled back, for the one before. The names, descriptions and reasons of PASSING insights about upgrades are EKS's
-// [seen] in recorded outputs of list-insights; the reasons of others are from memory.
+// can be rolled back, for the one before. The names, descriptions and reasons of PASSING insights about upgrades are EKS's,
+// [seen] in recorded outputs of list-insights; other reasons are from memory unless they are marked.
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
 func (e *evidence) insights() []ekstypes.Insight {
 	var out []ekstypes.Insight
@@ -313,6 +313,11 @@ func (e *evidence) readiness(category ekstypes.Category, version string) []eksty
 			"Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.",
 			"Resolve the health issues of the cluster.", docs+"troubleshooting.html#cluster-health-status", e.health()),
 	}
+	if category == ekstypes.CategoryUpgradeReadiness {
+		out = append(out, make("Amazon Linux 2 compatibility",
+			"Checks if any nodes in the cluster are running Amazon Linux 2. Support for Amazon Linux 2 on Amazon EKS will end on November 26, 2025. Additionally, Amazon EKS will not release Amazon Linux 2 AMIs for Kubernetes version 1.33 and higher",
+			"Migrate the nodes to Amazon Linux 2023 or Bottlerocket.", docs+"eks-ami-deprecation-faqs.html", e.amazonLinux2()))
+	}
 	out[0].AdditionalInfo = map[string]string{ // [seen] aws/aws-cli, awscli/examples/eks/describe-insight.rst
 		"Kubelet version skew policy":   "https://kubernetes.io/releases/version-skew-policy/#kubelet",
 		"Updating a managed node group": docs + "update-managed-node-group.html",
@@ -378,6 +383,21 @@ func (e *evidence) kubelets(version string) finding {
 		}
 		if status, reason := skew("kubelet", minor, version); minor > 0 && status != ekstypes.InsightStatusValuePassing {
 			f.worsen(status, reason, ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
+		}
+	}
+	return f
+}
+
+// amazonLinux2 checks whether nodes run Amazon Linux 2. The texts are [seen] in recorded outputs of list-insights.
+func (e *evidence) amazonLinux2() finding {
+	if e.unknown != "" {
+		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
+	}
+	f := passing("No Amazon Linux 2 nodes detected.")
+	for _, n := range e.nodes {
+		if n.Status.NodeInfo.OSImage == "Amazon Linux 2" {
+			f.worsen(ekstypes.InsightStatusValueError, "The cluster contains legacy Amazon Linux 2 (AL2) nodes. Migrate Amazon Linux 2 node groups to Amazon Linux 2023 before November 26, 2025 or before upgrading to EKS 1.33.",
+				ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
 		}
 	}
 	return f
