@@ -279,9 +279,14 @@ func TestWhySession(t *testing.T) {
 	w.user = api.Caller{AccessKeyID: w.account}
 	for _, tt := range []struct{ image, profile, step, code string }{
 		{al2023Image, "", "role", "NoInstanceProfile"},
-		{bottlerocketAMI, "node", "agent", "NoAgent"},
+		{bottlerocketAMI, "node", "agent", "NoAgent"}, // no sshd, but an agent
 	} {
-		s := w.failed(t, w.why(t, w.run(t, tt.image, tt.profile), ""), tt.step, tt.code)
+		id, by := w.run(t, tt.image, tt.profile), "ssm"
+		if tt.image == bottlerocketAMI {
+			w.until(t, id, isOpen)
+			by = "ssh"
+		}
+		s := w.failed(t, testkit.Must(w.daemon.WhySession(t.Context(), place, id, by, "", "", "", w.user))(t), tt.step, tt.code)
 		if len(s.Reason.Fixes) != 1 || s.Reason.Fixes[0].Sketch == "" {
 			t.Errorf("%s", s.Text())
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/ami"
@@ -17,7 +18,7 @@ import (
 // agent checks that the image has an agent or sshd.
 func (c *sessionChain) agent(ctx context.Context) bool {
 	m, ok := c.x.cfg.Machines.Machine(c.Instance)
-	what, has := "sshd", ok && m.Abilities().Has(machine.Terminal)
+	what, has := "sshd", ok && m.Abilities().Has(machine.Terminal) && (c.By == bySSM || c.in.Image.Family != images.Bottlerocket) // which has no sshd
 	if c.By == bySSM {
 		what, c.version = "SSM Agent", c.x.cfg.Machines.AgentVersion(c.Instance)
 	}
@@ -25,9 +26,13 @@ func (c *sessionChain) agent(ctx context.Context) bool {
 	switch {
 	case !has:
 		// Nothing can be changed on the instance.
+		note := "there is no way onto it: drydock why node and aws ec2 get-console-output show what it does"
+		if ok && m.Abilities().Has(machine.Terminal) {
+			note = "Session Manager opens a shell in its control container"
+		}
 		c.fail(sessionAgent, family, &api.Reason{
 			By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "Drydock runs no " + what + " for this image",
-			Note:  "there is no way onto it: drydock why node and aws ec2 get-console-output show what it does",
+			Note:  note,
 			Fixes: oneSketch("launch an instance from an Amazon Linux or EKS image instead; this prints the ID of one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
 		})
 	case c.By == bySSM && c.version == "":

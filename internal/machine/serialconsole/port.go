@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
@@ -69,7 +70,7 @@ func (p *port) serve(ctx context.Context) {
 			continue
 		}
 		shown = p.boot(ctx, m, shown)
-		if m.Abilities().Has(machine.Terminal) {
+		if m.Abilities().Has(machine.Terminal) && m.Instance().Image.Family != images.Bottlerocket {
 			p.getty(ctx, m)
 		} else {
 			pause(ctx, look) // the image has no login on its serial port

@@ -261,6 +261,9 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 		return ctx.Err()
 	}
 	close(c.up)
+	if c.image.CloudInit == "" { // something else reads user data
+		return c.save()
+	}
 	err = c.cloudInit(ctx, userData, first)
 	if c.image.SSH != nil {
 		_, _ = io.WriteString(c.console, sshd.Announce(c.image.FS)) // writing to the console cannot fail

@@ -70,7 +70,8 @@ type Image struct {
 	// Outside runs the image's programs beyond the shell's own, and Programs lists their names: see shell.Job.
 	Outside  func(ctx context.Context, c *shell.Call) (status int, found bool)
 	Programs []string
-	// CloudInit is cloud-init's version, and DefaultUser is the user who gets the key pair's public key.
+	// CloudInit is cloud-init's version, and DefaultUser is the user who gets the key pair's public key. Without a version, the
+	// image has no cloud-init.
 	CloudInit, DefaultUser string
 	// Full reports whether the disk is full. Nil means that it never is.
 	Full func() bool
@@ -83,6 +84,10 @@ type Image struct {
 	Boot func()
 	// SSH is the image's SSH server. Nil means that it has none.
 	SSH *SSH
+	// Env is in the environment of every program on a terminal, and Prompt returns a shell's prompt. Both may be nil: then it is
+	// Amazon Linux's.
+	Env    []string
+	Prompt func(user string, env []string) string
 	// InterfaceName returns the name of the network interface with a device index: ens5, eth0.
 	InterfaceName func(device int) string
 }

@@ -70,7 +70,7 @@ type loginShell struct {
 }
 
 func newTerminal(c *Computer, cmd *machine.Command) *terminal {
-	t := &terminal{c: c, env: append([]string{"TERM=" + cmp.Or(cmd.Terminal.Type, "xterm-256color")}, cmd.Env...)}
+	t := &terminal{c: c, env: slices.Concat([]string{"TERM=" + cmp.Or(cmd.Terminal.Type, "xterm-256color")}, c.image.Env, cmd.Env)}
 	t.changed = sync.NewCond(&t.mu)
 	t.screen = term.NewTerminal(struct {
 		io.Reader
@@ -208,6 +208,12 @@ func (s *loginShell) profile(files *vfs.FS) string {
 		candidates = [][]string{{"/etc/profile"}, {s.user.Home + "/.bash_profile", s.user.Home + "/.bash_login", s.user.Home + "/.profile"}}
 	case s.name == "bash":
 		candidates = [][]string{{s.user.Home + "/.bashrc"}}
+	case s.name == "sh":
+		for _, v := range s.env {
+			if file, ok := strings.CutPrefix(v, "ENV="); ok {
+				candidates = [][]string{{file}}
+			}
+		}
 	}
 	var out strings.Builder
 	for _, names := range candidates {
@@ -264,6 +270,9 @@ func (t *terminal) command(s *loginShell) (string, error) {
 
 // prompt returns a prompt like that of Amazon Linux's shells: sh-5.2$ or [ec2-user@ip-10-0-0-1 ~]$.
 func (t *terminal) prompt(s *loginShell) string {
+	if t.c.image.Prompt != nil {
+		return t.c.image.Prompt(s.user.Name, s.env)
+	}
 	sign := "$"
 	if s.user.UID == 0 {
 		sign = "#"

@@ -119,6 +119,9 @@ func New(in machine.Instance, world World) (*Machine, error) {
 		}
 	}
 	for _, f := range m.files() {
+		if err := m.FS.MkdirAll(path.Dir(f.name), 0o755); err != nil {
+			return nil, err
+		}
 		if err := m.FS.WriteFile(f.name, []byte(f.text), f.mode); err != nil {
 			return nil, err
 		}
@@ -133,7 +136,11 @@ func New(in machine.Instance, world World) (*Machine, error) {
 			return nil, err
 		}
 	}
-	for _, name := range []string{"/home/ec2-user", "/home/ec2-user/.bash_profile", "/home/ec2-user/.bashrc"} {
+	home := []string{"/home/ec2-user", "/home/ec2-user/.bash_profile", "/home/ec2-user/.bashrc"}
+	if in.Image.Family == images.Bottlerocket {
+		home = []string{"/home/ssm-user"}
+	}
+	for _, name := range home {
 		if err := m.FS.Chown(name, 1000, 1000); err != nil {
 			return nil, err
 		}
@@ -207,11 +214,15 @@ func (m *Machine) Outside(ctx context.Context, c *shell.Call) (int, bool) {
 			}
 		}
 	}
-	p := m.program(name)
-	if p == nil {
+	p := m.program
+	if m.In.Image.Family == images.Bottlerocket {
+		p = func(name string) func(context.Context, *shell.Call) int { return m.bottlerocketProgram(c, name) }
+	}
+	run := p(name)
+	if run == nil {
 		return 0, false
 	}
-	return p(ctx, c), true
+	return run(ctx, c), true
 }
 
 // ErrNotStarted says that nothing started the kubelet.
@@ -236,6 +247,9 @@ func (m *Machine) Kubelet() (*userdata.Config, error) {
 	m.failedToStart(err)
 	return cfg, err
 }
+
+// StartKubelet marks the kubelet as running, on an image that starts it by itself.
+func (m *Machine) StartKubelet() { m.begin("kubelet") }
 
 // Configure writes the kubelet's files as nodeadm does at every boot of Amazon Linux 2023, and starts the kubelet. It does
 // nothing on other images. resumed means that the machine has not booted, but continues: then its disk may have the files

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,14 @@ func (m *Machine) roundTrip(req *http.Request) (*http.Response, error) {
 
 // Programs are the names of the image's programs beyond the shell's own.
 func (m *Machine) Programs() []string {
+	if m.In.Image.Family == images.Bottlerocket {
+		out := []string{bottlerocketAPI}
+		for _, names := range bottlerocketPrograms {
+			out = append(out, names...)
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
 	out := []string{"systemctl", "service", "journalctl", "curl", "wget", "imds", "aws"}
 	out = append(out, cfnbootstrap.Programs...)
 	if m.In.Image.KubeletVersion != "" {

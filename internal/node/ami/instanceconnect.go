@@ -36,7 +36,9 @@ const SSHDConfigFile = sshd.ConfigFile
 // KeysCommand returns the program that sshd asks for keys, and an error if that is not the one of EC2 Instance Connect.
 func KeysCommand(files sshd.Files) (command string, err error) { return sshd.KeysCommand(files) }
 
-func hasConnect(i images.Image) bool { return i.Variant != "minimal" }
+func hasConnect(i images.Image) bool {
+	return i.Variant != "minimal" && i.Family != images.Bottlerocket
+}
 
 // ConnectFile returns the name of the package's program.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-connect-set-up.html

@@ -110,6 +110,9 @@ func masked(files *vfs.FS, unit string) bool {
 
 // atBoot returns the services that an image starts by itself.
 func atBoot(i images.Image) []string {
+	if i.Family == images.Bottlerocket { // the agent runs in the control container
+		return []string{"chronyd", "containerd", "systemd-journald", agentPackage}
+	}
 	out := []string{"chronyd", "crond", "rsyslog", "sshd", "systemd-journald", "systemd-logind"}
 	if HasAgent(i) {
 		out = append(out, agentPackage)
@@ -126,6 +129,9 @@ func forNodes(i images.Image) bool { return i.KubeletVersion != "" }
 // services returns the units of an image that matter to a node's life. containerd runs from boot, the kubelet once
 // something starts it.
 func services(i images.Image) []string {
+	if i.Family == images.Bottlerocket {
+		return append(atBoot(i), "kubelet")
+	}
 	out := append(atBoot(i), "cloud-init", "cloud-final")
 	if !forNodes(i) {
 		return out

@@ -97,9 +97,10 @@ func TestSimulatedMachinesAreMachines(t *testing.T) {
 	t.Run("Amazon Linux", func(t *testing.T) { machinetest.Run(t, computer(t, images.AL2023)) })
 }
 
-// An image without a shell runs no programs.
-func TestBottlerocketHasNoShell(t *testing.T) {
+// Nodes of EKS Auto Mode let nobody in.
+func TestAutoModeHasNoShell(t *testing.T) {
 	w := computer(t, images.Bottlerocket)
+	w.Instance.Operator = "eks.amazonaws.com"
 	r := w.Runtime(t)
 	defer r.Shutdown(context.Background())
 	if err := r.Start(t.Context(), w.Instance); err != nil {
@@ -113,6 +114,87 @@ func TestBottlerocketHasNoShell(t *testing.T) {
 	want := "instance i-0123456789abcdef0 cannot run programs: its image has no shell"
 	if err == nil || err.Error() != want {
 		t.Errorf("the error says %q, want %q", err, want)
+	}
+}
+
+// Bottlerocket has a shell in its control container, from which one gets into the admin container and onto the host.
+func TestBottlerocketsContainers(t *testing.T) {
+	w := computer(t, images.Bottlerocket)
+	w.Instance.UserData = []byte("[settings.kubernetes]\ncluster-name = \"c\"\nmax-pods = 17\n[settings.kubernetes.node-labels]\n\"a.b/c\" = \"<d>\"\n")
+	r := w.Runtime(t)
+	defer r.Shutdown(context.Background())
+	if err := r.Start(t.Context(), w.Instance); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := r.Machine(w.Instance.ID)
+	booted := func() {
+		t.Helper()
+		select {
+		case <-m.Booted():
+		case <-time.After(20 * time.Second):
+			t.Fatal("it does not boot")
+		}
+	}
+	booted()
+	if v := r.(*simulated.Runtime).AgentVersion(w.Instance.ID); v == "" {
+		t.Error("it has no agent")
+	}
+	if conn, err := m.Dial(t.Context(), w.Instance.PrivateIP.String(), 22); err == nil {
+		conn.Close()
+		t.Error("it has an SSH server")
+	}
+	for _, c := range []struct {
+		script, want string
+		status       int
+	}{
+		{"apiclient get settings.kubernetes.max-pods", "{\n  \"settings\": {\n    \"kubernetes\": {\n      \"max-pods\": 17\n    }\n  }\n}\n", 0},
+		{"apiclient raw -u /settings?prefix=kubernetes.node-labels", `{"kubernetes":{"node-labels":{"a.b/c":"<d>"}}}` + "\n", 0},
+		{"apiclient -u /os", `{"arch":"x86_64","pretty_name":"Bottlerocket OS 1.50.0 (aws-k8s-1.36)","variant_id":"aws-k8s-1.36","version_id":"1.50.0"}` + "\n", 0},
+		{"apiclient get /tx", "Failed to get settings: Failed GET request to '/tx': it is not implemented on simulated machines\n", 1},
+		{"apiclient update check", "apiclient update is not implemented on simulated machines\n", 1},
+		{"apiclient set motd", "Failed to change settings: \"motd\": simulated machines can only change motd, host-containers.admin.enabled, host-containers.control.enabled\n", 1},
+		{"apiclient set kubernetes.max-pods=3 2>&1 | cut -d: -f 1", "Failed to change settings\n", 0},
+		{"apiclient set settings.motd='hi there' && apiclient raw -u '/settings?keys=settings.motd'", `{"motd":"hi there"}` + "\n", 0},
+		{"apiclient exec control id -un", "root\n", 0},
+		{"apiclient exec admin id", "Failed to exec: the host container 'admin' is not running\n", 1},
+		{"enable-admin-container | head -n 1; enable-admin-container | cut -c 1-38 | head -n 1", "Enabling admin container\nThe admin container is already enabled\n", 0},
+		{"apiclient exec -T admin sh -c 'echo $container; id -un'", "admin\nroot\n", 0},
+		{"systemctl is-active containerd", "sh: line 1: systemctl: command not found\n", 127},
+		{"apiclient exec admin systemctl is-active containerd 2>&1 | grep -c 'command not found'", "1\n", 0},
+		{"sheltie", "sheltie: only the admin container can reach the host\n", 1},
+		{"apiclient exec admin sh -c 'container=host systemctl is-active containerd'", "active\n", 0},
+		{"apiclient exec admin ip -br link show dev eth0 | cut -d ' ' -f 1", "eth0\n", 0},
+		{"disable-admin-container; apiclient exec admin true 2>&1", "Disabling admin container\nThe admin container is now disabled - it should stop soon.\nFailed to exec: the host container 'admin' is not running\n", 1},
+	} {
+		if out, status := run(t, m, c.script); out != c.want || status != c.status {
+			t.Errorf("%s: %q, status %d; want %q, status %d", c.script, out, status, c.want, c.status)
+		}
+	}
+	// The same on a terminal, where everything is typed ahead.
+	var screen strings.Builder
+	typed := "enter-admin-container\nsheltie\nsystemctl is-active containerd\nexit\nid -un\nexit\nexit\n"
+	status, err := machine.Run(t.Context(), m, machine.Command{
+		User: "ssm-user", Args: []string{"sh"}, Dir: "/usr/bin", Stdin: strings.NewReader(typed), Stdout: &screen, Terminal: &machine.TerminalSpec{Size: machine.Size{Columns: 200, Rows: 40}},
+	})
+	rest := screen.String()
+	for _, want := range []string{
+		"control container!", "[ssm-user@control]$ ", "Confirming admin container is enabled...", "admin container!", "[root@admin]# ", "bash-5.1# ", "\nactive", "[root@admin]# ", "\nroot", "[ssm-user@control]$ ",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Errorf("no %q in what follows on the screen: %q (%v, status %d)", want, rest, err, status)
+		}
+		rest = after
+	}
+	// A reboot keeps what was changed.
+	run(t, m, "enable-admin-container")
+	if err := m.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m, _ = r.Machine(w.Instance.ID)
+	booted()
+	if out, status := run(t, m, "apiclient exec admin id -un"); out != "root\n" || status != 0 {
+		t.Errorf("after a reboot: %q, status %d", out, status)
 	}
 }
 

@@ -240,6 +240,9 @@ func (m *instance) serve(ctx context.Context, os *system, cfg *userdata.Config) 
 		}
 	}
 	k.os = os
+	if os.ami != nil && m.in.Image.Family == images.Bottlerocket {
+		os.ami.StartKubelet()
+	}
 	os.klog('I', "server.go:526", "Kubelet version", "kubeletVersion", kubeletVersion(m.in.Image.KubeletVersion))
 	defer m.computer.Listen(healthPort, computers.Listener{Local: true, Serve: serveHealth})()
 	if m.fargate == nil { // nothing but the control plane reaches the kubelets of Fargate

@@ -31,7 +31,8 @@ type system struct {
 
 // Image implements computers.Guest.
 func (m *instance) Image() (*computers.Image, error) {
-	if m.in.Fargate || m.in.Image.Family == images.Bottlerocket || m.rt.options.RunScript == nil {
+	bottlerocket := m.in.Image.Family == images.Bottlerocket
+	if m.in.Fargate || m.rt.options.RunScript == nil || bottlerocket && m.in.Operator != "" { // nodes of EKS Auto Mode let nobody in
 		return nil, nil
 	}
 	local := &localHTTP{dial: m.dial}
@@ -56,7 +57,7 @@ func (m *instance) Image() (*computers.Image, error) {
 		return m.in.PrivateDNSName, err
 	}
 	interfaceName := func(device int) string {
-		if m.in.Image.Family == images.AL2 {
+		if m.in.Image.Family == images.AL2 || bottlerocket {
 			return fmt.Sprintf("eth%d", device)
 		}
 		return fmt.Sprintf("ens%d", device+5)
@@ -68,6 +69,14 @@ func (m *instance) Image() (*computers.Image, error) {
 		return nil, err
 	}
 	m.ami = programs
+	if bottlerocket {
+		env, prompt := programs.Shells()
+		return &computers.Image{
+			Env: env, Prompt: prompt,
+			FS: programs.FS, Outside: programs.Outside, Programs: programs.Programs(), Boot: programs.StartServices, InterfaceName: interfaceName,
+			Full: m.diskFull, Done: programs.Done,
+		}, nil
+	}
 	return &computers.Image{
 		FS: programs.FS, Outside: programs.Outside, Programs: programs.Programs(), Boot: programs.StartServices,
 		CloudInit: ami.CloudInitVersion(m.in.Image.Family), DefaultUser: "ec2-user",
@@ -92,6 +101,8 @@ func (os *system) configuration(family images.Family, userData []byte) (*userdat
 	switch {
 	case os.booted != nil:
 		return os.ami.Reread(os.booted)
+	case os.ami != nil && family == images.Bottlerocket && os.began && !os.ami.Active("kubelet"):
+		return nil, ami.ErrNotStarted
 	case os.ami == nil || family != images.AL2:
 		return userdata.Parse(family, userData)
 	}

@@ -148,7 +148,7 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 
 func platform(f images.Family) (name, version *string) {
 	switch f {
-	case images.AL2:
+	case images.AL2, images.Bottlerocket: // whose control container is Amazon Linux 2
 		return aws.String("Amazon Linux"), aws.String("2")
 	case images.Ubuntu:
 		return aws.String("Ubuntu"), aws.String("24.04")
