@@ -35,6 +35,10 @@ type Surroundings struct {
 	Pods func() []Sandbox
 	// ContainerLog returns what a container has printed. Nil means that containers run nothing.
 	ContainerLog func(id string) (string, error)
+	// Usage returns how many bytes of the disk and of the memory are used. Nil means that nothing on the machine really runs.
+	Usage func(ctx context.Context) (disk, memory int64)
+	// Rules says where the rules are that iptables does not show.
+	Rules string
 	// Resolve resolves a name as the machine's DNS server does.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Ping returns a host's address, and an error if the host does not answer an ICMP echo.
@@ -366,7 +370,7 @@ func (m *Machine) top(_ context.Context, c *shell.Call) int {
 }
 
 // free shows the machine's memory. Simulated programs use none.
-func (m *Machine) free(_ context.Context, c *shell.Call) int {
+func (m *Machine) free(ctx context.Context, c *shell.Call) int {
 	unit := int64(1024)
 	for _, a := range c.Args[1:] {
 		switch a {
@@ -378,17 +382,25 @@ func (m *Machine) free(_ context.Context, c *shell.Call) int {
 			unit = 1 << 30
 		}
 	}
-	total := int64(m.In.Type.MemoryMiB) << 20 / unit
+	total, used := int64(m.In.Type.MemoryMiB)<<20/unit, int64(0)
+	if usage := m.world.Surroundings.Usage; usage != nil {
+		_, memory := usage(ctx)
+		used = min(memory/unit, total)
+	}
 	fmt.Fprintf(c.Stdout, "%15s %11s %11s %11s %11s %11s\n", "total", "used", "free", "shared", "buff/cache", "available")
-	fmt.Fprintf(c.Stdout, "%-8s%12d%12d%12d%12d%12d%12d\n", "Mem:", total, 0, total, 0, 0, total)
+	fmt.Fprintf(c.Stdout, "%-8s%12d%12d%12d%12d%12d%12d\n", "Mem:", total, used, total-used, 0, 0, total-used)
 	fmt.Fprintf(c.Stdout, "%-8s%12d%12d%12d\n", "Swap:", 0, 0, 0)
 	return 0
 }
 
 // df shows the root volume.
-func (m *Machine) df(_ context.Context, c *shell.Call) int {
+func (m *Machine) df(ctx context.Context, c *shell.Call) int {
 	human := slices.ContainsFunc(c.Args[1:], func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "h") })
 	total, used := m.Disk(c.FS)
+	if usage := m.world.Surroundings.Usage; usage != nil && used < total {
+		disk, _ := usage(ctx)
+		used = min(max(disk, used), total)
+	}
 	percent := 0
 	if total > 0 {
 		percent = int((used*100 + total - 1) / total)
@@ -444,17 +456,20 @@ func (m *Machine) hostnamectl(_ context.Context, c *shell.Call) int {
 // noRules explains why iptables and nft show no rules.
 const noRules = "simulated nodes forward no packets, so kube-proxy writes no rules here; drydock why reach shows what the network lets through"
 
+// rules says why iptables and nft show no rules.
+func (m *Machine) rules() string { return cmp.Or(m.world.Surroundings.Rules, noRules) }
+
 func (m *Machine) iptables(_ context.Context, c *shell.Call) int {
 	if path.Base(c.Args[0]) == "iptables-save" {
 		fmt.Fprint(c.Stdout, "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n")
 	} else {
 		fmt.Fprint(c.Stdout, "-P INPUT ACCEPT\n-P FORWARD ACCEPT\n-P OUTPUT ACCEPT\n")
 	}
-	fmt.Fprintf(c.Stderr, "# %s\n", noRules)
+	fmt.Fprintf(c.Stderr, "# %s\n", m.rules())
 	return 0
 }
 
 func (m *Machine) nft(_ context.Context, c *shell.Call) int {
-	fmt.Fprintf(c.Stderr, "# %s\n", noRules)
+	fmt.Fprintf(c.Stderr, "# %s\n", m.rules())
 	return 0
 }

@@ -14,10 +14,14 @@ import (
 // toolProgram is what the image's programs really are: a program that calls the daemon.
 const toolProgram = Bin + "/guest"
 
-// linkTools puts the image's programs into a new root.
+// linkTools puts the image's programs into a new root. A name with = is a link to a program of the machine.
 func linkTools(root string, names []string) error {
 	for _, name := range names {
 		name, replaces := strings.CutPrefix(name, "!")
+		name, program, linked := strings.Cut(name, "=")
+		if !linked {
+			program = toolProgram
+		}
 		if strings.HasPrefix(name, "/") {
 			if err := os.MkdirAll(path.Dir(root+name), 0o755); err != nil {
 				return err
@@ -35,7 +39,7 @@ func linkTools(root string, names []string) error {
 		if found && !replaces {
 			continue
 		}
-		if err := os.Symlink(toolProgram, path.Join(root, setuidBin, name)); err != nil {
+		if err := os.Symlink(program, path.Join(root, setuidBin, name)); err != nil {
 			return err
 		}
 	}
