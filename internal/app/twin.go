@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/twin"
 	"github.com/drydock-dev/drydock/internal/twin/account"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
@@ -44,8 +45,8 @@ func (c copies) Objects(_ context.Context, id, cluster string, fn func(recording
 }
 
 // Lost adds what could not be copied.
-func (c copies) Lost(ctx context.Context, id string, gaps []recording.Gap) error {
-	return account.AddGaps(ctx, c.d.store, id, gaps)
+func (c copies) Lost(ctx context.Context, id string, still func(store.Reader) bool, gaps []recording.Gap) error {
+	return account.AddGaps(ctx, c.d.store, id, still, gaps)
 }
 
 // holdsInstances reports whether the instances of an account wait: those of a twin boot when its clusters are copied, as

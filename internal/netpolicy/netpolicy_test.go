@@ -107,7 +107,8 @@ egress: [{to: [{podSelector: {matchLabels: {app: web}}}]}]}`)
 		{CIDR: "0.0.0.0/0", Ports: []Port{{Protocol: "TCP", Port: &port, EndPort: new(int32)}}},
 	}
 	hostile.PodSelectorEndpoints = append(hostile.PodSelectorEndpoints, Pod{HostIP: "10.0.0.1", PodIP: "; flush ruleset"}, Pod{HostIP: "10.0.0.2", PodIP: "10.0.0.99"})
-	got := Ruleset([]Spec{one, two, hostile}, func(ip string) bool { return ip == "10.0.0.1" })
+	local := func(ip string) bool { return ip == "10.0.0.1" }
+	got := Ruleset([]Spec{one, two, hostile}, local, false)
 	chain := func(name string) string {
 		t.Helper()
 		_, rest, ok := strings.Cut(got, "\tchain "+name+" {\n")
@@ -134,7 +135,14 @@ drop
 	if strings.Contains(got, "flush") || strings.Contains(got, "10_0_0_99") || !strings.Contains(got, "elements = { 10.0.0.13 : jump egress_10_0_0_13 }") {
 		t.Error(got)
 	}
-	if none := Ruleset(nil, nil); strings.Contains(none, "elements") || !strings.HasPrefix(none, "table ip aws_network_policy {}\ndelete table ip aws_network_policy\n") {
+	if strict := Ruleset([]Spec{one, hostile}, local, true); strings.Contains(got, "eni") || !strings.Contains(strict, "\t\tiifname \"eni*\" ip saddr != { 10.0.0.13 } drop\n\t\tip saddr vmap @egress\n") ||
+		!strings.Contains(strict, "\t\toifname \"eni*\" ip daddr != { 10.0.0.13 } drop\n\t\tip daddr vmap @ingress\n") {
+		t.Error(strict)
+	}
+	if empty := Ruleset(nil, nil, true); strings.Count(empty, "\t\tiifname \"eni*\" drop\n") != 2 || strings.Count(empty, "\t\toifname \"eni*\" drop\n") != 1 {
+		t.Error(empty)
+	}
+	if none := Ruleset(nil, nil, false); strings.Contains(none, "elements") || !strings.HasPrefix(none, "table ip aws_network_policy {}\ndelete table ip aws_network_policy\n") {
 		t.Error(none)
 	}
 }

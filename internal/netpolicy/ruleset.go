@@ -19,8 +19,12 @@ const Table = "aws_network_policy"
 // As with EKS's agent, connections from the node itself to its pods always pass, so that probes do, and so do replies. What
 // a pod sends passes its egress rules, and, at its destination, the ingress rules of the pod there, after kube-proxy has
 // replaced the addresses of Services.
-func Ruleset(all []Spec, local func(hostIP string) bool) string {
+//
+// In the mode strict, pods that no policy selects send and receive nothing. Their interfaces on the node begin with "eni", as
+// those of the VPC CNI do.
+func Ruleset(all []Spec, local func(hostIP string) bool, strict bool) string {
 	in, out := map[netip.Addr][]Endpoint{}, map[netip.Addr][]Endpoint{} // a pod without any may receive or send nothing
+	selected := map[netip.Addr]bool{}
 	for i := range all {
 		s := &all[i]
 		for _, p := range s.PodSelectorEndpoints {
@@ -28,6 +32,7 @@ func Ruleset(all []Spec, local func(hostIP string) bool) string {
 			if err != nil || !a.Is4() || !local(p.HostIP) {
 				continue
 			}
+			selected[a] = true
 			if slices.Contains(s.PodIsolation, networkingv1.PolicyTypeIngress) {
 				in[a] = append(in[a], s.Ingress...)
 			}
@@ -59,20 +64,37 @@ func Ruleset(all []Spec, local func(hostIP string) bool) string {
 		}
 		b.WriteString("\t}\n")
 	}
-	b.WriteString(`	chain forward {
+	var unselectedFrom, unselectedTo string
+	if strict {
+		unselectedFrom, unselectedTo = unselected("iifname", "saddr", selected), unselected("oifname", "daddr", selected)
+	}
+	fmt.Fprintf(&b, `	chain forward {
 		type filter hook forward priority filter; policy accept;
 		ct state established,related accept
-		ip saddr vmap @egress
-		ip daddr vmap @ingress
+%[1]s		ip saddr vmap @egress
+%[2]s		ip daddr vmap @ingress
 	}
 	chain input {
 		type filter hook input priority filter; policy accept;
 		ct state established,related accept
-		ip saddr vmap @egress
+%[1]s		ip saddr vmap @egress
 	}
 }
-`)
+`, unselectedFrom, unselectedTo)
 	return b.String()
+}
+
+// unselected returns a rule that drops what passes a pod's interface, except that of pods that policies select.
+func unselected(device, field string, selected map[netip.Addr]bool) string {
+	match := fmt.Sprintf("%s \"eni*\"", device)
+	if len(selected) > 0 {
+		var pods []string
+		for _, a := range slices.SortedFunc(maps.Keys(selected), netip.Addr.Compare) {
+			pods = append(pods, a.String())
+		}
+		match += fmt.Sprintf(" ip %s != { %s }", field, strings.Join(pods, ", "))
+	}
+	return "\t\t" + match + " drop\n"
 }
 
 // rules returns nft's rules that return if a packet may pass, each once. peer is the field with the other end's address. An

@@ -40,9 +40,15 @@ type fakeTwins struct {
 	lists []recording.KubernetesList
 	pages []string
 
-	mu      sync.Mutex
-	changed bool
-	lost    []recording.Gap
+	// meanwhile is called once, while a cluster is copied.
+	meanwhile sync.Once
+	reads     func()
+	store     store.Reader
+
+	mu       sync.Mutex
+	changed  bool
+	lost     []recording.Gap
+	outdated int // calls of Lost by copies of what was read earlier
 }
 
 func (f *fakeTwins) Held(string) bool {
@@ -53,6 +59,9 @@ func (f *fakeTwins) Held(string) bool {
 
 func (f *fakeTwins) Objects(_ context.Context, _, _ string, fn func(recording.KubernetesList, *eks.TwinObjects) error) error {
 	for i, q := range f.lists {
+		if f.reads != nil {
+			f.meanwhile.Do(f.reads)
+		}
 		var l eks.TwinObjects
 		if err := errors.Join(json.Unmarshal([]byte(f.pages[i]), &l), fn(q, &l)); err != nil {
 			return err
@@ -61,9 +70,13 @@ func (f *fakeTwins) Objects(_ context.Context, _, _ string, fn func(recording.Ku
 	return nil
 }
 
-func (f *fakeTwins) Lost(_ context.Context, _ string, gaps []recording.Gap) error {
+func (f *fakeTwins) Lost(_ context.Context, _ string, still func(store.Reader) bool, gaps []recording.Gap) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !still(f.store) {
+		f.outdated++
+		return nil
+	}
 	f.lost = gaps
 	return nil
 }
@@ -155,23 +168,27 @@ func TestCopiedCluster(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.twins = twins })
 	w.account = source.account
 	w.client = awseks.NewFromConfig(w.server.AWSConfig(w.account))
-	writes, gaps, err := load.Records(rec)
-	if err != nil || len(gaps) > 0 {
-		t.Fatalf("%v, gaps %v", err, gaps)
-	}
 	w.planes.mu.Lock()
 	w.planes.objectsOf = map[string]*fakeObjects{}
 	w.planes.mu.Unlock()
-	if err := w.server.Store.Update(t.Context(), func(tx *store.Tx) error {
-		for _, write := range writes {
-			if err := write.Put(tx); err != nil {
-				return err
-			}
+	read := func() {
+		writes, gaps, err := load.Records(rec)
+		if err != nil || len(gaps) > 0 {
+			t.Errorf("%v, gaps %v", err, gaps)
 		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
+		if err := w.server.Store.Update(t.Context(), func(tx *store.Tx) error {
+			for _, write := range writes {
+				if err := write.Put(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
 	}
+	twins.reads, twins.store = read, w.server.Store // it is read again while it is copied
+	read()
 	want := testkit.Must(source.client.DescribeCluster(t.Context(), &awseks.DescribeClusterInput{Name: aws.String("dev")}))(t).Cluster
 	var got *ekstypes.Cluster
 	w.eventually(func() error {
@@ -196,6 +213,11 @@ func TestCopiedCluster(t *testing.T) {
 	if len(w.ec2.running()) > 0 {
 		t.Error("instances were launched")
 	}
+	twins.mu.Lock()
+	if twins.outdated != 1 || !slices.ContainsFunc(twins.lost, func(g recording.Gap) bool { return g.Subject == "default/done" }) {
+		t.Errorf("%d outdated reports of what could not be copied, and then %+v", twins.outdated, twins.lost)
+	}
+	twins.mu.Unlock()
 	objects := w.objects()
 	objects.mu.Lock()
 	defer objects.mu.Unlock()

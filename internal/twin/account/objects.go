@@ -118,9 +118,9 @@ func MarkChanged(ctx context.Context, st *store.Store, account string) error {
 }
 
 // AddGaps adds gaps to a twin, without those that it has. It does nothing if the account is no twin any more.
-func AddGaps(ctx context.Context, st *store.Store, account string, more []recording.Gap) error {
+func AddGaps(ctx context.Context, st *store.Store, account string, still func(store.Reader) bool, more []recording.Gap) error {
 	return st.Update(ctx, func(tx *store.Tx) error {
-		if _, ok := Of(tx, account); !ok {
+		if _, ok := Of(tx, account); !ok || !still(tx) {
 			return nil
 		}
 		have := Gaps(tx, account)

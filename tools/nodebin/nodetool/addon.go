@@ -27,10 +27,12 @@ func goRunner() error {
 	return fmt.Errorf("starting %s: %w", path, syscall.Exec(path, os.Args[1:], os.Environ()))
 }
 
-// The files of aws-node. The daemon writes ready when the instance has addresses for pods.
+// The files of aws-node. The daemon writes ready when the instance has addresses for pods. The container aws-eks-nodeagent
+// reads the mode of network policies.
 const (
 	awsNodeDir = "/var/run/aws-node"
 	readyFile  = awsNodeDir + "/ready"
+	modeFile   = awsNodeDir + "/network-policy-mode"
 	confFile   = "/host/etc/cni/net.d/10-aws.conflist"
 )
 
@@ -42,6 +44,9 @@ const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type":
 // addresses for pods, which Drydock's daemon gets from EC2 by the container's environment.
 func awsNode() error {
 	fmt.Println("aws-node of Drydock: it takes the place of amazon-vpc-cni-k8s. Drydock's daemon calls EC2 as this node; see `drydock why node`.")
+	if err := os.WriteFile(modeFile, []byte(os.Getenv("NETWORK_POLICY_ENFORCING_MODE")), 0o644); err != nil {
+		return err
+	}
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, syscall.SIGTERM, syscall.SIGINT)
 	tick := time.NewTicker(100 * time.Millisecond)

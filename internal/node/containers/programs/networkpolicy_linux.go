@@ -30,11 +30,12 @@ func runNetworkPolicyAgent([]string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	fmt.Println("aws-eks-nodeagent of Drydock: enforcing network policies with nftables")
-	if os.Getenv("NETWORK_POLICY_ENFORCING_MODE") == "strict" {
-		fmt.Println("the mode strict is not available: pods that no policy selects may send and receive everything")
-	}
 	return code(enforcePolicies(ctx))
 }
+
+// modeFile has the mode in which policies are enforced, standard or strict. The container aws-node, whose environment has it,
+// writes the file before the node can have pods.
+const modeFile = "/var/run/aws-node/network-policy-mode"
 
 func enforcePolicies(ctx context.Context) error {
 	cfg, err := rest.InClusterConfig()
@@ -62,14 +63,25 @@ func enforcePolicies(ctx context.Context) error {
 		return nil
 	}
 	kick(nil)
+	tick := time.NewTicker(5 * time.Second) // the mode changes when aws-node is replaced
+	defer tick.Stop()
 	last := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return nil // the rules stay, as EKS's programs do
+		case <-tick.C:
 		case <-wake:
 		}
-		rules, err := policyRules(inf.GetIndexer().List())
+		mode, err := os.ReadFile(modeFile)
+		if errors.Is(err, os.ErrNotExist) { // aws-node has not started
+			time.AfterFunc(100*time.Millisecond, func() { kick(nil) })
+			continue
+		}
+		var rules string
+		if err == nil {
+			rules, err = policyRules(inf.GetIndexer().List(), string(mode) == "strict")
+		}
 		if err == nil && rules != last {
 			if err = applyRules(ctx, rules); err == nil {
 				last = rules
@@ -84,7 +96,7 @@ func enforcePolicies(ctx context.Context) error {
 }
 
 // policyRules returns the node's rules by all PolicyEndpoints.
-func policyRules(all []any) (string, error) {
+func policyRules(all []any, strict bool) (string, error) {
 	var specs []netpolicy.Spec
 	for _, obj := range all {
 		u, ok := obj.(*unstructured.Unstructured)
@@ -111,7 +123,7 @@ func policyRules(all []any) (string, error) {
 			own[ip.IP.String()] = true
 		}
 	}
-	return netpolicy.Ruleset(specs, func(hostIP string) bool { return own[hostIP] }), nil
+	return netpolicy.Ruleset(specs, func(hostIP string) bool { return own[hostIP] }, strict), nil
 }
 
 func applyRules(ctx context.Context, rules string) error {

@@ -259,8 +259,8 @@ type Twins interface {
 	Held(account string) bool
 	// Objects calls fn for each list of Kubernetes objects that was read from a cluster.
 	Objects(ctx context.Context, account, cluster string, fn func(recording.KubernetesList, *TwinObjects) error) error
-	// Lost adds what could not be copied.
-	Lost(ctx context.Context, account string, gaps []recording.Gap) error
+	// Lost adds what could not be copied, unless the account is read again in the meantime: then still returns false.
+	Lost(ctx context.Context, account string, still func(store.Reader) bool, gaps []recording.Gap) error
 }
 
 // TwinObjects are objects of one kind.

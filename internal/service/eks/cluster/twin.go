@@ -49,7 +49,7 @@ func (s *Service) createCopy(ctx context.Context, key store.Key, rec record.Clus
 		return 0, err
 	}
 	if rec.Source.ObjectsRead {
-		err = s.copyObjects(ctx, key, p.ID)
+		err = s.copyObjects(ctx, key, rec.UID, p.ID)
 	} else {
 		err = s.ensureBorn(ctx, key, rec, p)
 	}
@@ -99,7 +99,7 @@ type copied struct {
 
 // copyObjects puts the objects that were read from the source into the control plane. It can be repeated. What the API
 // server does not accept becomes a gap of the twin.
-func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string) error {
+func (s *Service) copyObjects(ctx context.Context, key store.Key, uid, planeID string) error {
 	ses, err := s.Sessions.Open(key, planeID)
 	if err != nil {
 		return err
@@ -162,7 +162,12 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 			Service: recording.Kubernetes, Operation: "List", Cluster: key.ID, Resource: "pods", Code: recording.NotCopied, Message: fmt.Sprintf("%d more pods that had ended or were on Fargate were not copied, and it may be one of them", n),
 		})
 	}
-	return s.Twins.Lost(ctx, key.Account, append(lost, left...))
+	// If the twin is read again in the meantime, its old control plane is released and takes no more objects.
+	still := func(r store.Reader) bool {
+		now, err := record.Clusters.Get(r, key)
+		return err == nil && now.UID == uid
+	}
+	return s.Twins.Lost(ctx, key.Account, still, append(lost, left...))
 }
 
 // mostNotCopied is how many of the pods that are not copied are kept by name.
