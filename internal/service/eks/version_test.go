@@ -447,6 +447,17 @@ func TestRollbackReadinessOfFields(t *testing.T) {
 	}, got); diff != "" || *found.Name != "Kubernetes API usage compatibility" {
 		t.Errorf("%s (-want +got):\n%s", *found.Name, diff)
 	}
+
+	objects.mu.Lock()
+	objects.lists, objects.silent = nil, plane.ErrTooMany
+	objects.mu.Unlock()
+	partly := testkit.Must(w.client.DescribeInsight(t.Context(), &awseks.DescribeInsightInput{ClusterName: aws.String("dev"), Id: found.Id}))(t).Insight.InsightStatus
+	if partly.Status != ekstypes.InsightStatusValuePassing || !strings.HasSuffix(*partly.Reason, "Not all objects were checked for newer fields, because there are too many.") {
+		t.Errorf("with too many objects: %s", asJSON(partly))
+	}
+	objects.mu.Lock()
+	objects.silent = nil
+	objects.mu.Unlock()
 	if up := w.upgraded(version("1.34")); up.Status != ekstypes.UpdateStatusSuccessful {
 		t.Errorf("rollback %s", asJSON(up))
 	}

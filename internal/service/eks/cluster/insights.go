@@ -44,8 +44,9 @@ type evidence struct {
 	uses   []plane.APIUse // of deprecated APIs
 	// newer are the resources that the previous version does not serve and of which the cluster has objects.
 	newer []string
-	// fields are the uses of fields that the previous version drops.
-	fields []fieldUse
+	// fields are the uses of fields that the previous version drops. someFields is true if not all objects were looked at.
+	fields     []fieldUse
+	someFields bool
 	// pools are the node pools of EKS Auto Mode, budgets the pod disruption budgets, and kept the names of pods that must
 	// not be disrupted, with their namespaces, if the cluster can be rolled back.
 	pools   []unstructured.Unstructured
@@ -140,9 +141,11 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 				ev.newer = append(ev.newer, uri)
 			}
 		}
-		if ev.fields, err = newerFields(ctx, ses.Objects, current.IntroducesFields); err != nil {
+		fields, all, err := newerFields(ctx, ses.Objects, current.IntroducesFields)
+		if err != nil {
 			return err
 		}
+		ev.fields, ev.someFields = fields, !all
 	}
 	return nil
 }
@@ -482,6 +485,9 @@ func (e *evidence) newerAPIs(version string) finding {
 		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
 	}
 	f := passing("The cluster has no objects of APIs that Kubernetes version " + version + " does not serve.")
+	if e.someFields {
+		f.reason += " Not all objects were checked for newer fields, because there are too many."
+	}
 	for _, uri := range e.newer {
 		f.worsen(ekstypes.InsightStatusValueError, fmt.Sprintf("The cluster has objects of %s, which Kubernetes version %s does not serve.", uri, version),
 			ekstypes.InsightResourceDetail{KubernetesResourceUri: &uri})

@@ -22,8 +22,9 @@ var templates = map[string]string{
 	"/apis/batch/v1/cronjobs": "spec.jobTemplate.spec.template.", "/apis/batch/v1/jobs": "spec.template.",
 }
 
-// newerFields finds the objects that use fields, of which each is a resource and a path.
-func newerFields(ctx context.Context, objects plane.Objects, fields []string) ([]fieldUse, error) {
+// newerFields finds the objects that use fields, of which each is a resource and a path. all is false if there are too many
+// objects to look at all of them.
+func newerFields(ctx context.Context, objects plane.Objects, fields []string) (found []fieldUse, all bool, err error) {
 	const pods = "/api/v1/pods"
 	paths := map[string][]string{} // by resource
 	for _, f := range fields {
@@ -38,12 +39,15 @@ func newerFields(ctx context.Context, objects plane.Objects, fields []string) ([
 			paths[resource] = append(paths[resource], prefix+path)
 		}
 	}
-	var found []fieldUse
+	all = true
 	for resource, paths := range paths {
 		gvr := resourceAt(resource)
 		list, err := objects.List(ctx, gvr)
-		if err != nil && !errors.Is(err, plane.ErrTooMany) {
-			return nil, err
+		switch {
+		case errors.Is(err, plane.ErrTooMany):
+			all = false
+		case err != nil:
+			return nil, false, err
 		}
 		for i := range list {
 			o := &list[i]
@@ -58,7 +62,7 @@ func newerFields(ctx context.Context, objects plane.Objects, fields []string) ([
 		}
 	}
 	slices.SortFunc(found, func(a, b fieldUse) int { return strings.Compare(a.uri+" "+a.path, b.uri+" "+b.path) })
-	return found, nil
+	return found, all, nil
 }
 
 // fromTemplate reports whether a pod belongs to an object whose template is checked.
