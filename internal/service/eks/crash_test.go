@@ -200,9 +200,15 @@ func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Update.Type != u.kind || got.Update.Status != ekstypes.UpdateStatusSuccessful || !u.ended(c) {
+			if got.Update.Type != u.kind || got.Update.Status != ekstypes.UpdateStatusSuccessful {
 				t.Errorf("update %s, cluster %s", asJSON(got.Update), asJSON(c))
 			}
+			w.eventually(func() error { // the control plane learns EKS Auto Mode's setting a moment later
+				if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); !u.ended(c) {
+					return fmt.Errorf("cluster %s", asJSON(c))
+				}
+				return nil
+			})
 		})
 	}
 	list, err := w.client.ListUpdates(ctx, &awseks.ListUpdatesInput{Name: dev})
