@@ -230,7 +230,7 @@ race-e2e: ## the scripts of e2e and the short soak, with the race detector in th
 	@rm -rf bin/race && mkdir -p bin/race
 	CGO_ENABLED=1 $(GO) build -race -o bin/race/drydock ./cmd/drydock
 	GORACE='log_path=$(CURDIR)/bin/race/report exitcode=0' DRYDOCK_BIN='$(CURDIR)/bin/race/drydock' \
-		$(GO) test -count=1 -timeout 120m ./test/e2e ./test/soak
+		$(GO) test -count=1 -timeout 120m -parallel 2 ./test/e2e ./test/soak
 	@cat bin/race/report.* 2>/dev/null && exit 1 || echo 'no race was seen'
 
 bench: build ## benchmarks; docs/performance.md explains the figures

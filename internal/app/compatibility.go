@@ -105,7 +105,7 @@ Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a progra
 
 Nodes that run containers enforce NetworkPolicies (docs/running.md). These parts are missing:
 
-- The mode ` + "`strict`" + ` during the first second of a new node: its pods may send and receive everything until the agent has started.
+- The mode ` + "`strict`" + ` on a new node until its agent has started: the first pods there may send and receive everything for a moment. On EKS they wait.
 - ClusterNetworkPolicies and ApplicationNetworkPolicies, and with them domain names: their types do not exist, so kubectl refuses them.
 - Policies for IPv6, and policies on nodes of EKS Auto Mode: these have no effect.
 - The limit of a PolicyEndpoint's size, beyond which EKS writes several for one policy. Here there is always one.

@@ -128,7 +128,7 @@ type ControlPlanes interface {
 	Dial(ctx context.Context, planeID string) (net.Conn, error)
 	WaitReady(ctx context.Context, planeID string) error
 	Planes() []controlplane.Plane
-	Release(ctx context.Context, planeID string) error
+	ReleaseOf(ctx context.Context, planeID, owner string) error
 	RESTConfig(planeID string) (*rest.Config, error)
 }
 

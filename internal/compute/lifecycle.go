@@ -83,7 +83,7 @@ func (n *nodeLifecycles) releaseOrphans(ctx context.Context, planes []controlpla
 		if owned[p.Owner] || unreadable[name{p.Key.Account, p.Key.Region, p.Key.Name}] {
 			continue
 		}
-		if err := n.m.cfg.ControlPlanes.Release(ctx, p.ID); err != nil && ctx.Err() == nil {
+		if err := n.m.cfg.ControlPlanes.ReleaseOf(ctx, p.ID, p.Owner); err != nil && ctx.Err() == nil {
 			n.m.cfg.Log.Warn("releasing a control plane without a cluster", "plane", p.ID, "err", err)
 		}
 	}

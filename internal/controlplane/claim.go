@@ -138,9 +138,25 @@ func (m *Manager) remember(ctx context.Context, key Key) error {
 // Release removes a plane and everything that belongs to it: process, listener, files, Kubernetes state, record.
 // Releasing a missing plane does nothing. After an error, call it again; a new Manager continues a release by itself.
 func (m *Manager) Release(ctx context.Context, id string) error {
-	p := m.find(id)
-	if p == nil {
-		return nil
+	if p := m.find(id); p != nil {
+		return m.release(ctx, p)
+	}
+	return nil
+}
+
+// ReleaseOf is Release for a plane of an owner: another cluster may have its ID by now.
+func (m *Manager) ReleaseOf(ctx context.Context, id, owner string) error {
+	if p := m.find(id); p != nil && p.snapshot().Owner == owner {
+		return m.release(ctx, p)
+	}
+	return nil
+}
+
+func (m *Manager) release(ctx context.Context, p *plane) error {
+	p.releasing.Lock()
+	defer p.releasing.Unlock()
+	if p.isReleased() {
+		return nil // another plane may have its ID by now
 	}
 	if err := p.update(ctx, func(r *record) error { r.Releasing = true; return nil }); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -151,27 +167,22 @@ func (m *Manager) Release(ctx context.Context, id string) error {
 	if err := os.RemoveAll(string(p.dir())); err != nil {
 		return err
 	}
-	if err := m.cfg.Store.DeleteClusterPrefix(ctx, id); err != nil {
-		return fmt.Errorf("removing the state of control plane %s: %w", id, err)
+	if err := m.cfg.Store.DeleteClusterPrefix(ctx, p.id); err != nil {
+		return fmt.Errorf("removing the state of control plane %s: %w", p.id, err)
 	}
 	err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		records.Delete(tx, recordKey(id))
-		secretRecords.Delete(tx, recordKey(id))
-		usages.Delete(tx, recordKey(id))
+		records.Delete(tx, recordKey(p.id))
+		secretRecords.Delete(tx, recordKey(p.id))
+		usages.Delete(tx, recordKey(p.id))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	p.set(func() { close(p.released) })
 	m.mu.Lock()
-	delete(m.planes, id)
+	delete(m.planes, p.id)
 	m.mu.Unlock()
-	p.set(func() {
-		if !p.gone {
-			p.gone = true
-			close(p.released)
-		}
-	})
 	return nil
 }
 
@@ -182,7 +193,7 @@ func (m *Manager) ReleaseAll(ctx context.Context, account string) error {
 	for _, p := range m.all() {
 		rec := p.snapshot()
 		if account == "" || rec.Owner != "" && rec.Key.Account == account {
-			group.Go(func() error { return m.Release(ctx, p.id) })
+			group.Go(func() error { return m.release(ctx, p) })
 		}
 	}
 	return group.Wait()

@@ -34,8 +34,8 @@ func (m *Manager) client(id string, admin bool) (*rest.Config, error) {
 	return p.clients.config(admin), nil
 }
 
-// Released returns a channel that is closed when the plane is released. Its clients are of no use then, even if another
-// plane gets its ID, as the cluster of a twin does that is imported again.
+// Released returns a channel that is closed when the plane is released. Its clients no longer work then, even if the cluster
+// of a twin that is imported again reuses the ID.
 func (m *Manager) Released(id string) <-chan struct{} {
 	if p := m.find(id); p != nil {
 		return p.released

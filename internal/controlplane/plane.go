@@ -31,6 +31,10 @@ type plane struct {
 	m  *Manager
 	id string
 
+	// released is closed when the plane is released, and releasing is held meanwhile. Another plane may have its ID afterwards.
+	releasing sync.Mutex
+	released  chan struct{}
+
 	// upgrading is held during an upgrade. Lock it before lifecycle.
 	upgrading sync.Mutex
 
@@ -59,9 +63,6 @@ type plane struct {
 	rec     record
 	status  Status
 	backend string // host:port of the process if it is ready
-	gone    bool   // released
-	// released is closed when the plane is released, because another one may have its ID then.
-	released chan struct{}
 	// kmsError is the last error from KMS, for a plane with encryption.
 	kmsError    error
 	stubbed     map[string]int // calls of a copy's admission webhooks
@@ -83,6 +84,15 @@ func newPlane(m *Manager, rec record, sec secrets) *plane {
 	}
 	p.clients.plane = p
 	return p
+}
+
+func (p *plane) isReleased() bool {
+	select {
+	case <-p.released:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *plane) dir() launch.Files { return launch.Files(filepath.Join(p.m.cfg.Dir, p.id)) }
@@ -431,10 +441,10 @@ func (p *plane) currentStatus() Status {
 func (p *plane) waitReady(ctx context.Context) (backend string, err error) {
 	for {
 		p.mu.Lock()
-		backend, gone, down, changed := p.backend, p.gone, p.faults.down, p.changed
+		backend, down, changed := p.backend, p.faults.down, p.changed
 		p.mu.Unlock()
 		switch {
-		case gone:
+		case p.isReleased():
 			return "", ErrNotFound
 		case down != nil:
 			return "", p.isDown(down)

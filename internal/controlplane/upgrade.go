@@ -148,12 +148,12 @@ func (p *plane) awaitServing(ctx context.Context, next *process) (port int, err 
 func (p *plane) awaitLeading(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		leads, gone, changed := p.process != nil && p.process.leads, p.gone, p.changed
+		leads, changed := p.process != nil && p.process.leads, p.changed
 		p.mu.Unlock()
 		switch {
 		case leads:
 			return nil
-		case gone:
+		case p.isReleased():
 			return ErrNotFound
 		}
 		if err := p.hindered(); err != nil {

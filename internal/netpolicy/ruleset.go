@@ -84,7 +84,7 @@ func Ruleset(all []Spec, local func(hostIP string) bool, strict bool) string {
 	return b.String()
 }
 
-// unselected returns a rule that drops what passes a pod's interface, except that of pods that policies select.
+// unselected returns a rule that drops the packets of all pods that no policy selects.
 func unselected(device, field string, selected map[netip.Addr]bool) string {
 	match := fmt.Sprintf("%s \"eni*\"", device)
 	if len(selected) > 0 {

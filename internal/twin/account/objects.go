@@ -117,7 +117,8 @@ func MarkChanged(ctx context.Context, st *store.Store, account string) error {
 	return store.IgnoreNotFound(twins.UpdateOne(ctx, st, key(account), func(t *Twin) error { t.Changed = true; return nil }))
 }
 
-// AddGaps adds gaps to a twin, without those that it has. It does nothing if the account is no twin any more.
+// AddGaps adds gaps to a twin, without those that it has. It does nothing if the account is no twin any more, or still returns false
+// in the transaction.
 func AddGaps(ctx context.Context, st *store.Store, account string, still func(store.Reader) bool, more []recording.Gap) error {
 	return st.Update(ctx, func(tx *store.Tx) error {
 		if _, ok := Of(tx, account); !ok || !still(tx) {

@@ -44,7 +44,7 @@ const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type":
 // addresses for pods, which Drydock's daemon gets from EC2 by the container's environment.
 func awsNode() error {
 	fmt.Println("aws-node of Drydock: it takes the place of amazon-vpc-cni-k8s. Drydock's daemon calls EC2 as this node; see `drydock why node`.")
-	if err := os.WriteFile(modeFile, []byte(os.Getenv("NETWORK_POLICY_ENFORCING_MODE")), 0o644); err != nil {
+	if err := replace(modeFile, os.Getenv("NETWORK_POLICY_ENFORCING_MODE")); err != nil {
 		return err
 	}
 	stopped := make(chan os.Signal, 1)
@@ -75,13 +75,18 @@ func awsNode() error {
 	if err := markNodePorts(); err != nil {
 		return err
 	}
-	temporary := confFile + ".new"
-	if err := errors.Join(os.WriteFile(temporary, []byte(cniConf), 0o644), os.Rename(temporary, confFile)); err != nil {
+	if err := replace(confFile, cniConf); err != nil {
 		return err
 	}
 	fmt.Println("the node has addresses for pods; wrote", confFile)
 	<-stopped
 	return nil
+}
+
+// replace writes a file that others may read at the same time.
+func replace(file, content string) error {
+	temporary := file + ".new"
+	return errors.Join(os.WriteFile(temporary, []byte(content), 0o644), os.Rename(temporary, file))
 }
 
 // listen accepts connections, until it is closed, to show that the program runs.

@@ -34,8 +34,11 @@ func runNetworkPolicyAgent([]string) int {
 }
 
 // modeFile has the mode in which policies are enforced, standard or strict. The container aws-node, whose environment has it,
-// writes the file before the node can have pods.
-const modeFile = "/var/run/aws-node/network-policy-mode"
+// writes the file before the node can have pods. It is read again at intervals, because aws-node may be replaced.
+const (
+	modeFile     = "/var/run/aws-node/network-policy-mode"
+	modeInterval = 5 * time.Second
+)
 
 func enforcePolicies(ctx context.Context) error {
 	cfg, err := rest.InClusterConfig()
@@ -62,35 +65,63 @@ func enforcePolicies(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
 		return nil
 	}
-	kick(nil)
-	tick := time.NewTicker(5 * time.Second) // the mode changes when aws-node is replaced
+	mode := firstMode(ctx)
+	tick := time.NewTicker(modeInterval)
 	defer tick.Stop()
+	again := time.NewTimer(0) // the first pass, and those after failures
+	defer again.Stop()
 	last := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return nil // the rules stay, as EKS's programs do
 		case <-tick.C:
+			now := readMode()
+			if now == "" || now == mode {
+				continue
+			}
+			mode = now
 		case <-wake:
+		case <-again.C:
 		}
-		mode, err := os.ReadFile(modeFile)
-		if errors.Is(err, os.ErrNotExist) { // aws-node has not started
-			time.AfterFunc(100*time.Millisecond, func() { kick(nil) })
-			continue
-		}
-		var rules string
-		if err == nil {
-			rules, err = policyRules(inf.GetIndexer().List(), string(mode) == "strict")
-		}
+		rules, err := policyRules(inf.GetIndexer().List(), mode == "strict")
 		if err == nil && rules != last {
 			if err = applyRules(ctx, rules); err == nil {
 				last = rules
-				continue
 			}
 		}
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintln(os.Stderr, "enforcing network policies:", err)
-			time.AfterFunc(2*time.Second, func() { kick(nil) })
+			again.Reset(2 * time.Second)
+		}
+	}
+}
+
+// readMode returns the mode, or "" if aws-node has not written a valid one.
+func readMode() string {
+	b, _ := os.ReadFile(modeFile)
+	if mode := string(b); mode == "strict" || mode == "standard" {
+		return mode
+	}
+	return ""
+}
+
+// firstMode waits a moment for aws-node, which starts at the same time. Without its word the mode is standard, as on EKS.
+func firstMode(ctx context.Context) string {
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
+	patience := time.After(modeInterval)
+	for {
+		if mode := readMode(); mode != "" {
+			return mode
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return ""
+		case <-patience:
+			fmt.Println("the container aws-node has not said in which mode policies are enforced: it is standard until then")
+			return "standard"
 		}
 	}
 }

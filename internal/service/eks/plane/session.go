@@ -29,7 +29,7 @@ var (
 
 // Sessions are the open connections to clusters' control planes. Each has one client and one watch
 // each of nodes and of aws-auth, opened on first use. A session lives until its cluster is deleted
-// or Run ends.
+// or Run ends. Get replaces one whose control plane was released.
 type Sessions struct {
 	cfg Config
 

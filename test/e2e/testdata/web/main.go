@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -36,6 +37,25 @@ func run(args []string) error {
 		defer res.Body.Close()
 		_, err = io.Copy(os.Stdout, res.Body)
 		return err
+	case len(args) == 2 && args[0] == "connect": // to HOST:PORT
+		host, port, err := net.SplitHostPort(args[1])
+		if err != nil {
+			return err
+		}
+		addresses, err := net.LookupHost(host)
+		if err != nil {
+			return err
+		}
+		c, err := net.DialTimeout("tcp", net.JoinHostPort(addresses[0], port), 3*time.Second)
+		if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
+			fmt.Println("timed out")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println("connected")
+		return c.Close()
 	case (len(args) == 2 || len(args) == 3) && args[0] == "resolve": // over TCP, or over UDP at the server HOST:PORT
 		r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, server string) (net.Conn, error) {
 			var d net.Dialer
