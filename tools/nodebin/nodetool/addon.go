@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -44,7 +45,7 @@ const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type":
 // addresses for pods, which Drydock's daemon gets from EC2 by the container's environment.
 func awsNode() error {
 	fmt.Println("aws-node of Drydock: it takes the place of amazon-vpc-cni-k8s. Drydock's daemon calls EC2 as this node; see `drydock why node`.")
-	if err := replace(modeFile, os.Getenv("NETWORK_POLICY_ENFORCING_MODE")); err != nil {
+	if err := replace(modeFile, cmp.Or(os.Getenv("NETWORK_POLICY_ENFORCING_MODE"), "standard")); err != nil {
 		return err
 	}
 	stopped := make(chan os.Signal, 1)
