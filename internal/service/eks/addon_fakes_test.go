@@ -42,8 +42,8 @@ type fakeObjects struct {
 	read int
 	// pods are the pods of each workload.
 	pods map[string][]corev1.Pod
-	// listed counts how often pods were listed.
-	listed int
+	// listed counts how often pods were listed, and lookups the calls of Any and List.
+	listed, lookups int
 	// wanted is the desired number of pods of DaemonSets whose status follows their pods.
 	wanted map[string]int64
 	// served are the paths of resources with objects, for Any.
@@ -243,12 +243,14 @@ func (f *fakeObjects) Get(_ context.Context, o *unstructured.Unstructured) (*uns
 func (f *fakeObjects) Any(_ context.Context, r schema.GroupVersionResource) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.lookups++
 	return f.served["/apis/"+r.Group+"/"+r.Version+"/"+r.Resource], f.silent
 }
 
 func (f *fakeObjects) List(_ context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.lookups++
 	return f.lists[r.Resource], f.silent
 }
 

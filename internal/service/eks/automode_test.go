@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -221,6 +222,7 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 	}
 
 	// Pods that must not be disrupted delay the nodes, which does not refuse the rollback.
+	var pods []unstructured.Unstructured
 	long := metav1.NewTime(time.Now().Add(-2 * time.Hour))
 	for name, p := range map[string]corev1.Pod{
 		"kept":      {Spec: corev1.PodSpec{NodeName: node.Name}},
@@ -234,34 +236,25 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 			value = d
 		}
 		p.Name, p.Namespace, p.Annotations = name, "shop", map[string]string{"karpenter.sh/do-not-disrupt": value}
-		testkit.Must(w.kubernetes().CoreV1().Pods("shop").Create(t.Context(), &p, metav1.CreateOptions{}))(t)
+		pods = append(pods, unstructured.Unstructured{Object: testkit.Must(runtime.DefaultUnstructuredConverter.ToUnstructured(&p))(t)})
 	}
-	disruption := func() *ekstypes.Insight {
-		t.Helper()
-		list := testkit.Must(w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev"), Filter: &ekstypes.InsightsFilter{Categories: []ekstypes.Category{ekstypes.CategoryRollbackReadiness}}}))(t).Insights
-		i := slices.IndexFunc(list, func(i ekstypes.InsightSummary) bool { return *i.Name == "EKS Auto Mode node disruption" })
-		if i < 0 {
-			t.Fatalf("insights %s", asJSON(list))
-		}
-		return testkit.Must(w.client.DescribeInsight(t.Context(), &awseks.DescribeInsightInput{ClusterName: aws.String("dev"), Id: list[i].Id}))(t).Insight
-	}
-	kept := disruption()
-	var keeping []string
-	for _, r := range kept.Resources {
-		keeping = append(keeping, *r.KubernetesResourceUri)
-	}
-	slices.Sort(keeping)
-	if diff := cmp.Diff([]string{"/api/v1/namespaces/shop/pods/kept", "/api/v1/namespaces/shop/pods/kept-3h"}, keeping); diff != "" || kept.InsightStatus.Status != ekstypes.InsightStatusValueWarning {
-		t.Errorf("status %s, pods (-want +got):\n%s", kept.InsightStatus.Status, diff)
-	}
-
-	// What would block the nodes refuses the rollback, and what keeps nodes from coming is explained.
 	objects := w.objects()
 	lists := func(m map[string][]unstructured.Unstructured) {
 		objects.mu.Lock()
 		defer objects.mu.Unlock()
 		objects.lists = m
 	}
+	lists(map[string][]unstructured.Unstructured{"pods": pods})
+	var keeping []string
+	for _, r := range w.rollbackInsight("EKS Auto Mode node disruption", ekstypes.InsightStatusValueWarning).Resources {
+		keeping = append(keeping, *r.KubernetesResourceUri)
+	}
+	slices.Sort(keeping)
+	if diff := cmp.Diff([]string{"/api/v1/namespaces/shop/pods/kept", "/api/v1/namespaces/shop/pods/kept-3h"}, keeping); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+
+	// What would block the nodes refuses the rollback, and what keeps nodes from coming is explained.
 	object := func(text string) []unstructured.Unstructured {
 		var o unstructured.Unstructured
 		if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
@@ -332,7 +325,7 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 	nodesGet("1.36")
 	is("1.36")
 
-	// In time, in spite of crashes amid the nodes, and of calls that fail before or after they take effect.
+	// In time, in spite of crashes during the rollback of the nodes, and of calls that fail before or after they take effect.
 	up = rollback()
 	nodesGet("1.35")
 	w.restart()

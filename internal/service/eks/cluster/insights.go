@@ -11,14 +11,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
@@ -29,8 +26,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// evidenceWait is how long a request waits for the control plane's answers.
-const evidenceWait = 5 * time.Second
+// evidenceWait is how long a request waits for the control plane's answers, and rollbackWait how long for those that only
+// insights about a rollback need: they come from many lists, of up to 10,000 objects each.
+const evidenceWait, rollbackWait = 5 * time.Second, 20 * time.Second
 
 // evidence is the current state of a cluster, as far as its insights depend on it.
 type evidence struct {
@@ -42,16 +40,8 @@ type evidence struct {
 	addons []record.Addon
 	issues []ekstypes.ClusterIssue
 	uses   []plane.APIUse // of deprecated APIs
-	// newer are the resources that the previous version does not serve and of which the cluster has objects.
-	newer []string
-	// fields are the uses of fields that the previous version drops. someFields is true if not all objects were looked at.
-	fields     []fieldUse
-	someFields bool
-	// pools are the node pools of EKS Auto Mode, budgets the pod disruption budgets, and kept the names of pods that must
-	// not be disrupted, with their namespaces, if the cluster can be rolled back.
-	pools   []unstructured.Unstructured
-	budgets []policyv1.PodDisruptionBudget
-	kept    []types.NamespacedName
+	// forRollback is what insights about a rollback need, or nil if it was not gathered.
+	forRollback *rollbackEvidence
 	// source are the insights of the cluster that this one is a copy of, if they were read.
 	source *record.SourceInsights
 	// unknown says why the control plane did not answer, or is empty.
@@ -117,75 +107,7 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 			}
 		}
 	}
-	if ev.rollback() != nil && autonodes.Enabled(&ev.cluster.Cluster) {
-		if ev.pools, err = ses.Objects.List(ctx, autonodes.NodePools); err != nil {
-			return err
-		}
-		budgets, err := ses.Client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 500})
-		if err != nil {
-			return err
-		}
-		ev.budgets = budgets.Items
-		if ev.kept, err = keptPods(ctx, ses.Client, ev.nodes, ev.now); err != nil {
-			return err
-		}
-	}
-	if ev.rollback() != nil {
-		current, _ := eksversions.Lookup(*ev.cluster.Cluster.Version)
-		for _, uri := range current.Introduces {
-			used, err := ses.Objects.Any(ctx, resourceAt(uri))
-			if err != nil {
-				return err
-			}
-			if used {
-				ev.newer = append(ev.newer, uri)
-			}
-		}
-		fields, all, err := newerFields(ctx, ses.Objects, current.IntroducesFields)
-		if err != nil {
-			return err
-		}
-		ev.fields, ev.someFields = fields, !all
-	}
 	return nil
-}
-
-// doNotDisrupt is the annotation of pods and nodes that Karpenter does not disrupt voluntarily.
-// https://karpenter.sh/docs/concepts/disruption/#controls
-const doNotDisrupt = "karpenter.sh/do-not-disrupt"
-
-// keptPods returns the pods on nodes of EKS Auto Mode that must not be disrupted.
-func keptPods(ctx context.Context, client kubernetes.Interface, nodes []*corev1.Node, now time.Time) ([]types.NamespacedName, error) {
-	auto := map[string]bool{}
-	for _, n := range nodes {
-		auto[n.Name] = n.Labels[labelCompute] == computeAuto
-	}
-	var kept []types.NamespacedName
-	for next := ""; ; {
-		page, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 500, Continue: next})
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			if p := &page.Items[i]; auto[p.Spec.NodeName] && isKept(p, now) {
-				kept = append(kept, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-			}
-		}
-		if next = page.Continue; next == "" {
-			return kept, nil
-		}
-	}
-}
-
-// isKept reports whether Karpenter does not disrupt a pod. The annotation is "true", or how long it applies after the
-// pod's start.
-func isKept(p *corev1.Pod, now time.Time) bool {
-	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil {
-		return false
-	}
-	value := p.Annotations[doNotDisrupt]
-	d, err := time.ParseDuration(value)
-	return value == "true" || err == nil && d > 0 && (p.Status.StartTime == nil || now.Sub(p.Status.StartTime.Time) < d)
 }
 
 // rollback returns the upgrade that can be rolled back, or nil.
@@ -194,15 +116,6 @@ func (e *evidence) rollback() *record.Upgrade {
 		return last
 	}
 	return nil
-}
-
-// resourceAt returns the resource at a path such as /apis/resource.k8s.io/v1/resourceclaims or /api/v1/pods.
-func resourceAt(uri string) schema.GroupVersionResource {
-	parts := strings.Split(uri, "/")
-	if parts[1] == "api" {
-		return schema.GroupVersionResource{Version: parts[2], Resource: parts[3]}
-	}
-	return schema.GroupVersionResource{Group: parts[2], Version: parts[3], Resource: parts[4]}
 }
 
 // imageTag returns the tag of an image, or "" if it has none. The registry may have a port, and a digest may follow
@@ -225,9 +138,9 @@ func minorOf(version string) int {
 
 func nodeMinor(n *corev1.Node) int { return minorOf(n.Status.NodeInfo.KubeletVersion) }
 
-// insights returns the insights of a cluster: how ready it is for the next version and, while it
-// can be rolled back, for the one before. The names, descriptions and reasons of PASSING insights about upgrades are EKS's,
-// [seen] in recorded outputs of list-insights; other reasons are from memory unless they are marked.
+// insights returns the insights of a cluster: how ready it is for the next version and, if it can be rolled back and the
+// evidence for that was gathered, for the one before. The names, descriptions and reasons of PASSING insights about upgrades
+// are EKS's, [seen] in recorded outputs of list-insights; other reasons are from memory unless they are marked.
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
 func (e *evidence) insights() []ekstypes.Insight {
 	var out []ekstypes.Insight
@@ -235,7 +148,7 @@ func (e *evidence) insights() []ekstypes.Insight {
 	if next := fmt.Sprintf("1.%d", number+1); offered(next) {
 		out = append(out, e.readiness(ekstypes.CategoryUpgradeReadiness, next)...)
 	}
-	if last := e.rollback(); last != nil {
+	if last := e.rollback(); last != nil && e.forRollback != nil {
 		out = append(out, e.readiness(ekstypes.CategoryRollbackReadiness, last.From)...)
 	}
 	return e.withSource(append(out, e.deprecations()...))
@@ -334,7 +247,7 @@ func (e *evidence) readiness(category ekstypes.Category, version string) []eksty
 		// The name is from memory.
 		out = append(out, make("Kubernetes API usage compatibility",
 			"Checks for objects of Kubernetes APIs that the previous version of Kubernetes does not serve, and for fields of objects that it drops from new objects. The status of objects and ResourceSlices are not checked for such fields.",
-			"Delete the objects before the rollback, or they remain in etcd where nothing can read them. Do without the fields, or new objects lose them.", docs+"rollback-cluster.html", e.newerAPIs(version)))
+			"Delete the objects before the rollback, or they remain in etcd where nothing can read them. Remove these fields before the rollback; new objects lose them.", docs+"rollback-cluster.html", e.newerAPIs(version)))
 	}
 	return out
 }
@@ -385,13 +298,14 @@ func (e *evidence) kubelets(version string) finding {
 			continue // EKS rolls it back itself
 		}
 		if status, reason := skew("kubelet", minor, version); minor > 0 && status != ekstypes.InsightStatusValuePassing {
-			f.worsen(status, reason, ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
+			f.worsen(status, reason, detailOf(nodesResource, "", n.Name))
 		}
 	}
 	return f
 }
 
-// amazonLinux2 checks whether nodes run Amazon Linux 2. The texts are [seen] in recorded outputs of list-insights.
+// amazonLinux2 checks whether nodes run Amazon Linux 2. The texts are [seen] in recorded outputs of list-insights, all for
+// the target version 1.33. That EKS has this insight for later versions, too, is an assumption.
 func (e *evidence) amazonLinux2() finding {
 	if e.unknown != "" {
 		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
@@ -400,7 +314,7 @@ func (e *evidence) amazonLinux2() finding {
 	for _, n := range e.nodes {
 		if n.Status.NodeInfo.OSImage == "Amazon Linux 2" {
 			f.worsen(ekstypes.InsightStatusValueError, "The cluster contains legacy Amazon Linux 2 (AL2) nodes. Migrate Amazon Linux 2 node groups to Amazon Linux 2023 before November 26, 2025 or before upgrading to EKS 1.33.",
-				ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
+				detailOf(nodesResource, "", n.Name))
 		}
 	}
 	return f
@@ -411,29 +325,32 @@ func (e *evidence) amazonLinux2() finding {
 // https://docs.aws.amazon.com/eks/latest/userguide/rollback-automode.html
 // https://aws.amazon.com/blogs/containers/announcing-amazon-eks-rollback-for-safe-and-reliable-management-of-cluster-upgrades/
 func (e *evidence) disruption() finding {
-	if e.unknown != "" {
-		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
+	if e.forRollback.unknown != "" {
+		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.forRollback.unknown}
 	}
 	f := passing("Nothing blocks the replacement of EKS Auto Mode nodes.")
-	for i := range e.budgets {
-		b := &e.budgets[i]
+	for i := range e.forRollback.budgets {
+		b := &e.forRollback.budgets[i]
 		if b.Spec.MaxUnavailable != nil && b.Spec.MaxUnavailable.String() == "0" {
-			f.worsen(ekstypes.InsightStatusValueWarning, "The pod disruption budget "+b.Namespace+"/"+b.Name+" allows no unavailable pods.", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/apis/policy/v1/namespaces/" + b.Namespace + "/poddisruptionbudgets/" + b.Name)})
+			f.worsen(ekstypes.InsightStatusValueWarning, "The pod disruption budget "+b.Namespace+"/"+b.Name+" allows no unavailable pods.", detailOf(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), b.Namespace, b.Name))
 		}
 	}
-	for _, p := range e.kept {
-		f.worsen(ekstypes.InsightStatusValueWarning, "The pod "+p.String()+" has the annotation "+doNotDisrupt+".", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/namespaces/" + p.Namespace + "/pods/" + p.Name)})
+	for _, p := range e.forRollback.kept {
+		f.worsen(ekstypes.InsightStatusValueWarning, "The pod "+p.String()+" has the annotation "+doNotDisrupt+".", detailOf(podsResource, p.Namespace, p.Name))
 	}
-	for i := range e.pools {
-		if autonodes.NeverDrifts(&e.pools[i]) {
-			name := e.pools[i].GetName()
-			f.worsen(ekstypes.InsightStatusValueError, "A disruption budget of the node pool "+name+" allows no node to drift.", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/apis/karpenter.sh/v1/nodepools/" + name)})
+	for i := range e.forRollback.pools {
+		if autonodes.NeverDrifts(&e.forRollback.pools[i]) {
+			name := e.forRollback.pools[i].GetName()
+			f.worsen(ekstypes.InsightStatusValueError, "A disruption budget of the node pool "+name+" allows no node to drift.", detailOf(autonodes.NodePools, "", name))
 		}
 	}
 	for _, n := range e.nodes {
 		if n.Labels[labelCompute] == computeAuto && n.Annotations[doNotDisrupt] == "true" {
-			f.worsen(ekstypes.InsightStatusValueError, "The node "+n.Name+" has the annotation "+doNotDisrupt+".", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
+			f.worsen(ekstypes.InsightStatusValueError, "The node "+n.Name+" has the annotation "+doNotDisrupt+".", detailOf(nodesResource, "", n.Name))
 		}
+	}
+	if e.forRollback.podsIncomplete {
+		f.reason += " Not all pods were checked, because there are too many."
 	}
 	return f
 }
@@ -444,7 +361,7 @@ func (e *evidence) kubeProxy(version string) finding {
 	}
 	f := passing("kube-proxy versions match the cluster control plane version.")
 	if status, reason := skew("kube-proxy", e.proxy, version); e.proxy > 0 && status != ekstypes.InsightStatusValuePassing {
-		f.worsen(status, reason, ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy")})
+		f.worsen(status, reason, detailOf(appsv1.SchemeGroupVersion.WithResource("daemonsets"), metav1.NamespaceSystem, "kube-proxy"))
 	}
 	return f
 }
@@ -481,20 +398,20 @@ func (e *evidence) addonVersions(category ekstypes.Category, version string) fin
 // newerAPIs checks whether a cluster has objects that a server of an older version would not serve, or fields that it would
 // not keep.
 func (e *evidence) newerAPIs(version string) finding {
-	if e.unknown != "" {
-		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
+	if e.forRollback.unknown != "" {
+		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.forRollback.unknown}
 	}
 	f := passing("The cluster has no objects of APIs that Kubernetes version " + version + " does not serve.")
-	if e.someFields {
-		f.reason += " Not all objects were checked for newer fields, because there are too many."
-	}
-	for _, uri := range e.newer {
+	for _, uri := range e.forRollback.newer {
 		f.worsen(ekstypes.InsightStatusValueError, fmt.Sprintf("The cluster has objects of %s, which Kubernetes version %s does not serve.", uri, version),
 			ekstypes.InsightResourceDetail{KubernetesResourceUri: &uri})
 	}
-	for _, u := range e.fields { // EKS checks fields as well; with which status it objects is not published
+	for _, u := range e.forRollback.fields { // that EKS warns of fields, instead of making the insight an ERROR, is an assumption
 		f.worsen(ekstypes.InsightStatusValueWarning, fmt.Sprintf("%s uses the field %s, which Kubernetes version %s does not support.", u.uri, u.path, version),
 			ekstypes.InsightResourceDetail{KubernetesResourceUri: &u.uri})
+	}
+	if e.forRollback.fieldsIncomplete {
+		f.reason += " Not all objects were checked for newer fields, because there are too many."
 	}
 	return f
 }

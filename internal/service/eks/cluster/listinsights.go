@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,11 +24,12 @@ import (
 
 // ListInsights lists the insights of a cluster.
 func (s *Service) ListInsights(ctx context.Context, in *awseks.ListInsightsInput) (*awseks.ListInsightsOutput, error) {
-	all, err := s.insightsOf(ctx, in.ClusterName)
+	f := in.Filter
+	all, err := s.insightsOf(ctx, in.ClusterName, f == nil || len(f.Categories) == 0 || slices.Contains(f.Categories, ekstypes.CategoryRollbackReadiness))
 	if err != nil {
 		return nil, err
 	}
-	if f := in.Filter; f != nil {
+	if f != nil {
 		all = slices.DeleteFunc(all, func(i ekstypes.Insight) bool {
 			return len(f.Categories) > 0 && !slices.Contains(f.Categories, i.Category) ||
 				len(f.KubernetesVersions) > 0 && !slices.Contains(f.KubernetesVersions, aws.ToString(i.KubernetesVersion)) ||
@@ -51,13 +53,15 @@ func (s *Service) ListInsights(ctx context.Context, in *awseks.ListInsightsInput
 
 // DescribeInsight returns an insight with its findings.
 func (s *Service) DescribeInsight(ctx context.Context, in *awseks.DescribeInsightInput) (*awseks.DescribeInsightOutput, error) {
-	all, err := s.insightsOf(ctx, in.ClusterName)
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range all {
-		if *i.Id == aws.ToString(in.Id) {
-			return &awseks.DescribeInsightOutput{Insight: &i}, nil
+	for _, rollback := range []bool{false, true} {
+		all, err := s.insightsOf(ctx, in.ClusterName, rollback)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range all {
+			if *i.Id == aws.ToString(in.Id) {
+				return &awseks.DescribeInsightOutput{Insight: &i}, nil
+			}
 		}
 	}
 	return nil, ekserr.NotFound("No insight found for ID: %s", aws.ToString(in.Id))
@@ -66,7 +70,7 @@ func (s *Service) DescribeInsight(ctx context.Context, in *awseks.DescribeInsigh
 // StartInsightsRefresh computes the insights of a cluster.
 func (s *Service) StartInsightsRefresh(ctx context.Context, in *awseks.StartInsightsRefreshInput) (*awseks.StartInsightsRefreshOutput, error) {
 	started := s.Now()
-	if _, err := s.insightsOf(ctx, in.ClusterName); err != nil {
+	if _, err := s.insightsOf(ctx, in.ClusterName, true); err != nil {
 		return nil, err
 	}
 	key, _, err := s.Cluster(ctx, in.ClusterName)
@@ -95,8 +99,9 @@ func (s *Service) DescribeInsightsRefresh(ctx context.Context, in *awseks.Descri
 	}, nil
 }
 
-// insightsOf computes the insights of a cluster, and stores when the status of each last changed.
-func (s *Service) insightsOf(ctx context.Context, name *string) ([]ekstypes.Insight, error) {
+// insightsOf computes the insights of a cluster, with or without those about a rollback, and stores when the status of each
+// last changed.
+func (s *Service) insightsOf(ctx context.Context, name *string, rollback bool) ([]ekstypes.Insight, error) {
 	key, rec, err := s.ActiveCluster(ctx, name)
 	if err != nil {
 		return nil, err
@@ -105,30 +110,33 @@ func (s *Service) insightsOf(ctx context.Context, name *string) ([]ekstypes.Insi
 	if err != nil {
 		return nil, err
 	}
+	if rollback {
+		s.gatherRollback(ctx, key, ev)
+	}
 	all := ev.insights()
 	known, err := record.ClusterInsights.Get(s.Store, key.Below("insights"))
 	if store.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
-	changed := len(known.Statuses) != len(all)
+	statuses := map[string]record.InsightStatus{}
+	if !rollback { // those that were not computed stay
+		maps.Copy(statuses, known.Statuses)
+	}
 	for i := range all {
-		was, ok := known.Statuses[*all[i].Id]
+		id := *all[i].Id
+		was, ok := known.Statuses[id]
 		if !ok || was.Status != all[i].InsightStatus.Status {
-			was.Since, changed = ev.now, true
+			was.Since = ev.now
 		}
 		if all[i].LastTransitionTime == nil { // the source's have their own
 			all[i].LastTransitionTime = &was.Since
 		}
+		statuses[id] = record.InsightStatus{Status: all[i].InsightStatus.Status, Since: *all[i].LastTransitionTime}
 	}
-	if !changed {
+	if maps.EqualFunc(statuses, known.Statuses, func(a, b record.InsightStatus) bool { return a.Status == b.Status }) {
 		return all, nil
 	}
-	return all, s.changeInsights(ctx, key, func(r *record.Insights) {
-		r.Statuses = map[string]record.InsightStatus{}
-		for _, i := range all {
-			r.Statuses[*i.Id] = record.InsightStatus{Status: i.InsightStatus.Status, Since: *i.LastTransitionTime}
-		}
-	})
+	return all, s.changeInsights(ctx, key, func(r *record.Insights) { r.Statuses = statuses })
 }
 
 // changeInsights changes what is stored about a cluster's insights, unless the cluster has been deleted.

@@ -1,74 +1,98 @@
 package cluster
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
 
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 )
 
 // A fieldUse is an object with a field that the API servers of the previous version drop from new objects.
 type fieldUse struct{ uri, path string }
 
-// templates are the paths of pod templates in the resources whose controllers make pods from them.
-var templates = map[string]string{
-	"/apis/apps/v1/daemonsets": "spec.template.", "/apis/apps/v1/deployments": "spec.template.", "/apis/apps/v1/statefulsets": "spec.template.",
-	"/apis/batch/v1/cronjobs": "spec.jobTemplate.spec.template.", "/apis/batch/v1/jobs": "spec.template.",
+// The paths of the resources that are made from templates.
+const (
+	podsURI         = "/api/v1/pods"
+	volumeClaimsURI = "/api/v1/persistentvolumeclaims"
+	claimsURI       = "/apis/resource.k8s.io/v1/resourceclaims"
+	replicaSetsURI  = "/apis/apps/v1/replicasets"
+	jobsURI         = "/apis/batch/v1/jobs"
+)
+
+// alike are fields with the same fields: what is new in the first is new in the second, too.
+var alike = []struct{ of, field, like string }{
+	{podsURI, "spec.containers[].", "spec.initContainers[]."},
+	{podsURI, "spec.containers[].", ephemeralContainers},
+	{claimsURI, "spec.devices.requests[].exactly.", "spec.devices.requests[].firstAvailable[]."},
 }
 
-// newerFields finds the objects that use fields, of which each is a resource and a path. all is false if there are too many
-// objects to look at all of them.
-func newerFields(ctx context.Context, objects plane.Objects, fields []string) (found []fieldUse, all bool, err error) {
-	const pods = "/api/v1/pods"
-	paths := map[string][]string{} // by resource
+const ephemeralContainers = "spec.ephemeralContainers[]."
+
+// templates are where resources have templates of others. Pods are templates of volume claims themselves, so those come first.
+var templates = []struct{ of, in, at string }{
+	{volumeClaimsURI, podsURI, "spec.volumes[].ephemeral.volumeClaimTemplate."},
+	{volumeClaimsURI, "/apis/apps/v1/statefulsets", "spec.volumeClaimTemplates[]."},
+	{claimsURI, "/apis/resource.k8s.io/v1/resourceclaimtemplates", "spec."},
+	{podsURI, "/api/v1/podtemplates", "template."},
+	{podsURI, "/api/v1/replicationcontrollers", "spec.template."},
+	{podsURI, "/apis/apps/v1/daemonsets", "spec.template."},
+	{podsURI, "/apis/apps/v1/deployments", "spec.template."},
+	{podsURI, replicaSetsURI, "spec.template."},
+	{podsURI, "/apis/apps/v1/statefulsets", "spec.template."},
+	{podsURI, "/apis/batch/v1/cronjobs", "spec.jobTemplate.spec.template."},
+	{podsURI, jobsURI, "spec.template."},
+}
+
+// makers are the controllers of which the template is checked, instead of the objects that they make from it. Argo Rollouts, for
+// example, are none: their ReplicaSets are checked.
+var makers = map[string][]string{
+	podsURI:        {"v1 ReplicationController", "apps/v1 DaemonSet", "apps/v1 ReplicaSet", "apps/v1 StatefulSet", "batch/v1 Job"},
+	claimsURI:      {"v1 Pod"},
+	replicaSetsURI: {"apps/v1 Deployment"},
+	jobsURI:        {"batch/v1 CronJob"},
+}
+
+// pathsOf returns the paths to fields, of which each is a resource and a path, in all resources that have them, by resource.
+func pathsOf(fields []string) map[string][]string {
+	paths := map[string][]string{}
 	for _, f := range fields {
 		resource, path, _ := strings.Cut(f, " ")
 		paths[resource] = append(paths[resource], path)
-		if rest, ok := strings.CutPrefix(path, "spec.containers[]"); ok && resource == pods {
-			paths[resource] = append(paths[resource], "spec.initContainers[]"+rest)
-		}
-	}
-	for resource, prefix := range templates {
-		for _, path := range paths[pods] {
-			paths[resource] = append(paths[resource], prefix+path)
-		}
-	}
-	all = true
-	for resource, paths := range paths {
-		gvr := resourceAt(resource)
-		list, err := objects.List(ctx, gvr)
-		switch {
-		case errors.Is(err, plane.ErrTooMany):
-			all = false
-		case err != nil:
-			return nil, false, err
-		}
-		for i := range list {
-			o := &list[i]
-			if resource == pods && fromTemplate(o) {
-				continue
-			}
-			for _, path := range paths {
-				if has(o.Object, strings.Split(path, ".")) {
-					found = append(found, fieldUse{uriOf(gvr, o), path})
-				}
+		for _, a := range alike {
+			if rest, ok := strings.CutPrefix(path, a.field); ok && resource == a.of {
+				paths[resource] = append(paths[resource], a.like+rest)
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b fieldUse) int { return strings.Compare(a.uri+" "+a.path, b.uri+" "+b.path) })
-	return found, all, nil
+	for _, t := range templates {
+		for _, path := range paths[t.of] {
+			paths[t.in] = append(paths[t.in], t.at+path)
+		}
+	}
+	return paths
 }
 
-// fromTemplate reports whether a pod belongs to an object whose template is checked.
-func fromTemplate(pod *unstructured.Unstructured) bool {
-	owner := metav1.GetControllerOf(pod)
-	return owner != nil && slices.Contains([]string{"DaemonSet", "Job", "ReplicaSet", "StatefulSet"}, owner.Kind)
+// usesOf returns which objects of a resource have which fields. Of objects that are made from a template, only what the template
+// cannot have is checked: ephemeral containers.
+func usesOf(resource string, list []unstructured.Unstructured, paths []string) (found []fieldUse) {
+	for i := range list {
+		o := &list[i]
+		owner := metav1.GetControllerOf(o)
+		made := owner != nil && slices.Contains(makers[resource], owner.APIVersion+" "+owner.Kind)
+		for _, path := range paths {
+			if made && !strings.HasPrefix(path, ephemeralContainers) {
+				continue
+			}
+			if has(o.Object, strings.Split(path, ".")) {
+				found = append(found, fieldUse{uriOf(resourceAt(resource), o.GetNamespace(), o.GetName()), path})
+			}
+		}
+	}
+	return found
 }
 
 // has reports whether a path of fields leads to a value that is set, in any element of lists, which end in [].
@@ -98,14 +122,34 @@ func has(v any, path []string) bool {
 	return slices.ContainsFunc(list, func(v any) bool { return has(v, path[1:]) })
 }
 
+var (
+	nodesResource = corev1.SchemeGroupVersion.WithResource("nodes")
+	podsResource  = corev1.SchemeGroupVersion.WithResource("pods")
+)
+
+// resourceAt returns the resource at a path such as /apis/resource.k8s.io/v1/resourceclaims or /api/v1/pods.
+func resourceAt(uri string) schema.GroupVersionResource {
+	parts := strings.Split(uri, "/")
+	if parts[1] == "api" {
+		return schema.GroupVersionResource{Version: parts[2], Resource: parts[3]}
+	}
+	return schema.GroupVersionResource{Group: parts[2], Version: parts[3], Resource: parts[4]}
+}
+
 // uriOf returns the path of an object.
-func uriOf(r schema.GroupVersionResource, o *unstructured.Unstructured) string {
+func uriOf(r schema.GroupVersionResource, namespace, name string) string {
 	uri := "/apis/" + r.Group + "/" + r.Version
 	if r.Group == "" {
 		uri = "/api/" + r.Version
 	}
-	if ns := o.GetNamespace(); ns != "" {
-		uri += "/namespaces/" + ns
+	if namespace != "" {
+		uri += "/namespaces/" + namespace
 	}
-	return uri + "/" + r.Resource + "/" + o.GetName()
+	return uri + "/" + r.Resource + "/" + name
+}
+
+// detailOf returns the detail of an insight about an object.
+func detailOf(r schema.GroupVersionResource, namespace, name string) ekstypes.InsightResourceDetail {
+	uri := uriOf(r, namespace, name)
+	return ekstypes.InsightResourceDetail{KubernetesResourceUri: &uri}
 }

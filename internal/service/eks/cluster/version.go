@@ -170,6 +170,9 @@ func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.
 	if force {
 		return nil
 	}
+	if category == ekstypes.CategoryRollbackReadiness {
+		s.gatherRollback(ctx, key, ev)
+	}
 	for _, i := range ev.insights() {
 		if i.Category == category && aws.ToString(i.KubernetesVersion) == up.Version && slices.Contains(failing[category], i.InsightStatus.Status) {
 			return errInsights(key.ID, category)
@@ -352,6 +355,7 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
+	s.gatherRollback(ctx, key, ev)
 	if next := nextVersion(*rec.Cluster.Version); offered(next) {
 		if behind := ev.nodegroupsBehind(next); len(behind) > 0 {
 			out = append(out, fmt.Sprintf("an upgrade to Kubernetes %s would be refused, even if forced: nodegroups %s are too old", next, strings.Join(behind, ", ")))
