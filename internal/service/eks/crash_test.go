@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -123,6 +124,16 @@ func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
 			return out.Update, nil
 		}
 	}
+	// setting waits until the control plane has EKS Auto Mode's setting or not, which is a moment after the update.
+	setting := func(want bool) bool {
+		w.eventually(func() error {
+			if s := w.planes.setting(); (s != nil) != want {
+				return fmt.Errorf("EKS Auto Mode's setting is %+v", s)
+			}
+			return nil
+		})
+		return true
+	}
 	subnets := w.waitCluster("dev", ekstypes.ClusterStatusActive).ResourcesVpcConfig.SubnetIds
 	for i, u := range []struct {
 		kind  ekstypes.UpdateType
@@ -180,8 +191,8 @@ func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
 			return out.Update, nil
 		}, func(*ekstypes.Cluster) bool { return true }},
 		{ekstypes.UpdateTypeCertificateAuthorityUpdate, activate(1), func(*ekstypes.Cluster) bool { return true }},
-		{ekstypes.UpdateTypeAutoModeUpdate, config(autoMode(w, true)), func(c *ekstypes.Cluster) bool { return *c.ComputeConfig.Enabled && w.planes.setting() != nil }},
-		{ekstypes.UpdateTypeAutoModeUpdate, config(autoMode(w, false)), func(c *ekstypes.Cluster) bool { return !*c.ComputeConfig.Enabled && w.planes.setting() == nil }},
+		{ekstypes.UpdateTypeAutoModeUpdate, config(autoMode(w, true)), func(c *ekstypes.Cluster) bool { return *c.ComputeConfig.Enabled && setting(true) }},
+		{ekstypes.UpdateTypeAutoModeUpdate, config(autoMode(w, false)), func(c *ekstypes.Cluster) bool { return !*c.ComputeConfig.Enabled && setting(false) }},
 		{ekstypes.UpdateTypeDeletionProtectionUpdate, config(&awseks.UpdateClusterConfigInput{DeletionProtection: aws.Bool(true)}),
 			func(c *ekstypes.Cluster) bool { return *c.DeletionProtection }},
 	} {
@@ -203,12 +214,9 @@ func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
 			if got.Update.Type != u.kind || got.Update.Status != ekstypes.UpdateStatusSuccessful {
 				t.Errorf("update %s, cluster %s", asJSON(got.Update), asJSON(c))
 			}
-			w.eventually(func() error { // the control plane learns EKS Auto Mode's setting a moment later
-				if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); !u.ended(c) {
-					return fmt.Errorf("cluster %s", asJSON(c))
-				}
-				return nil
-			})
+			if !u.ended(c) {
+				t.Errorf("cluster %s", asJSON(c))
+			}
 		})
 	}
 	list, err := w.client.ListUpdates(ctx, &awseks.ListUpdatesInput{Name: dev})
@@ -217,16 +225,15 @@ func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
 	}
 }
 
-// What is complete when it is recorded, because nothing has to follow it, is recorded wholly or not at all: a change that is killed
-// before it is stored leaves everything as it was, one that is killed after it is there when the service starts again, and a client
-// that repeats its request in the second case changes nothing more.
-func TestEveryRecordSurvivesACrash(t *testing.T) {
-	var dying atomic.Bool
+// Some changes are complete as soon as they are stored. If storing one fails, nothing has changed. If it succeeds, the change is
+// still there after a restart, and a client that repeats its request changes nothing more, except modifiedAt.
+func TestStoredChangesSurviveARestart(t *testing.T) {
+	var failing atomic.Bool
 	w := newWorld(t, withClock, func(w *world) {
-		w.serverLog = testkit.Log(t, "killed before the write")
+		w.serverLog = testkit.Log(t, "the disk failed")
 		w.disk = &store.Config{Dir: t.TempDir(), BeforeCommit: func(context.Context) error {
-			if dying.Load() {
-				return errors.New("killed before the write")
+			if failing.Load() {
+				return errors.New("the disk failed")
 			}
 			return nil
 		}}
@@ -265,112 +272,134 @@ func TestEveryRecordSurvivesACrash(t *testing.T) {
 		return asJSON(all)
 	}
 	const gone = "ResourceNotFoundException"
-	for _, c := range []struct {
+	modifiedAt := regexp.MustCompile(`"ModifiedAt": ".*"`)
+	type change struct {
 		name     string
-		change   func() error
+		make     func() error
 		repeated string // the error of a repeated request
+		touches  bool   // a repeated request sets modifiedAt
+	}
+	for _, of := range []struct {
+		name    string
+		changes []change
 	}{
-		{"create an access entry", func() error {
-			_, err := w.client.CreateAccessEntry(ctx, &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: role, KubernetesGroups: []string{"devs"}, ClientRequestToken: aws.String("entry")})
-			return err
-		}, ""},
-		{"associate an access policy", func() error {
-			_, err := w.client.AssociateAccessPolicy(ctx, &awseks.AssociateAccessPolicyInput{ClusterName: dev, PrincipalArn: role, PolicyArn: policy, AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster}})
-			return err
-		}, ""},
-		{"update an access entry", func() error {
-			_, err := w.client.UpdateAccessEntry(ctx, &awseks.UpdateAccessEntryInput{ClusterName: dev, PrincipalArn: role, KubernetesGroups: []string{"ops"}})
-			return err
-		}, ""},
-		{"disassociate an access policy", func() error {
-			_, err := w.client.DisassociateAccessPolicy(ctx, &awseks.DisassociateAccessPolicyInput{ClusterName: dev, PrincipalArn: role, PolicyArn: policy})
-			return err
-		}, gone},
-		{"delete an access entry", func() error {
-			_, err := w.client.DeleteAccessEntry(ctx, &awseks.DeleteAccessEntryInput{ClusterName: dev, PrincipalArn: role})
-			return err
-		}, gone},
-		{"create a Pod Identity association", func() error {
-			_, err := w.client.CreatePodIdentityAssociation(ctx, &awseks.CreatePodIdentityAssociationInput{ClusterName: dev, Namespace: aws.String("shop"), ServiceAccount: aws.String("cart"), RoleArn: aws.String(w.arn("role/pod")), ClientRequestToken: aws.String("association")})
-			return err
-		}, ""},
-		{"update a Pod Identity association", func() error {
-			_, err := w.client.UpdatePodIdentityAssociation(ctx, &awseks.UpdatePodIdentityAssociationInput{ClusterName: dev, AssociationId: association, TargetRoleArn: aws.String("arn:aws:iam::999999999999:role/far")})
-			return err
-		}, ""},
-		{"delete a Pod Identity association", func() error {
-			_, err := w.client.DeletePodIdentityAssociation(ctx, &awseks.DeletePodIdentityAssociationInput{ClusterName: dev, AssociationId: association})
-			return err
-		}, gone},
-		{"create a capability", func() error {
-			_, err := w.client.CreateCapability(ctx, &awseks.CreateCapabilityInput{ClusterName: dev, CapabilityName: ack, Type: ekstypes.CapabilityTypeAck, RoleArn: aws.String(w.arn("role/capability")), DeletePropagationPolicy: ekstypes.CapabilityDeletePropagationPolicyRetain, ClientRequestToken: aws.String("capability")})
-			return err
-		}, ""},
-		{"update a capability", func() error {
-			_, err := w.client.UpdateCapability(ctx, &awseks.UpdateCapabilityInput{ClusterName: dev, CapabilityName: ack, RoleArn: aws.String(w.arn("role/other")), ClientRequestToken: aws.String("update")})
-			return err
-		}, ""},
-		{"delete a capability", func() error {
-			_, err := w.client.DeleteCapability(ctx, &awseks.DeleteCapabilityInput{ClusterName: dev, CapabilityName: ack})
-			return err
-		}, gone},
-		{"register a cluster", func() error {
-			_, err := w.client.RegisterCluster(ctx, &awseks.RegisterClusterInput{Name: far, ClientRequestToken: aws.String("far"), ConnectorConfig: &ekstypes.ConnectorConfigRequest{Provider: ekstypes.ConnectorConfigProviderGke, RoleArn: aws.String(w.arn("role/agent"))}})
-			return err
-		}, ""},
-		{"deregister a cluster", func() error {
-			_, err := w.client.DeregisterCluster(ctx, &awseks.DeregisterClusterInput{Name: far})
-			return err
-		}, gone},
-		{"begin a subscription", func() error {
-			_, err := w.client.CreateEksAnywhereSubscription(ctx, &awseks.CreateEksAnywhereSubscriptionInput{Name: aws.String("edge"), Term: &ekstypes.EksAnywhereSubscriptionTerm{Duration: 12}, ClientRequestToken: aws.String("subscription")})
-			return err
-		}, ""},
-		{"renew a subscription", func() error {
-			_, err := w.client.UpdateEksAnywhereSubscription(ctx, &awseks.UpdateEksAnywhereSubscriptionInput{Id: subscription, AutoRenew: true})
-			return err
-		}, ""},
-		{"do not renew a subscription", func() error {
-			_, err := w.client.UpdateEksAnywhereSubscription(ctx, &awseks.UpdateEksAnywhereSubscriptionInput{Id: subscription})
-			return err
-		}, ""},
-		{"delete a subscription", func() error {
-			_, err := w.client.DeleteEksAnywhereSubscription(ctx, &awseks.DeleteEksAnywhereSubscriptionInput{Id: subscription})
-			return err
-		}, gone},
+		{"access entries", []change{
+			{"create an access entry", func() error {
+				_, err := w.client.CreateAccessEntry(ctx, &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: role, KubernetesGroups: []string{"devs"}, ClientRequestToken: aws.String("entry")})
+				return err
+			}, "", false},
+			{"associate an access policy", func() error {
+				_, err := w.client.AssociateAccessPolicy(ctx, &awseks.AssociateAccessPolicyInput{ClusterName: dev, PrincipalArn: role, PolicyArn: policy, AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster}})
+				return err
+			}, "", true},
+			{"update an access entry", func() error {
+				_, err := w.client.UpdateAccessEntry(ctx, &awseks.UpdateAccessEntryInput{ClusterName: dev, PrincipalArn: role, KubernetesGroups: []string{"ops"}})
+				return err
+			}, "", true},
+			{"disassociate an access policy", func() error {
+				_, err := w.client.DisassociateAccessPolicy(ctx, &awseks.DisassociateAccessPolicyInput{ClusterName: dev, PrincipalArn: role, PolicyArn: policy})
+				return err
+			}, gone, false},
+			{"delete an access entry", func() error {
+				_, err := w.client.DeleteAccessEntry(ctx, &awseks.DeleteAccessEntryInput{ClusterName: dev, PrincipalArn: role})
+				return err
+			}, gone, false},
+		}},
+		{"Pod Identity associations", []change{
+			{"create a Pod Identity association", func() error {
+				_, err := w.client.CreatePodIdentityAssociation(ctx, &awseks.CreatePodIdentityAssociationInput{ClusterName: dev, Namespace: aws.String("shop"), ServiceAccount: aws.String("cart"), RoleArn: aws.String(w.arn("role/pod")), ClientRequestToken: aws.String("association")})
+				return err
+			}, "", false},
+			{"update a Pod Identity association", func() error {
+				_, err := w.client.UpdatePodIdentityAssociation(ctx, &awseks.UpdatePodIdentityAssociationInput{ClusterName: dev, AssociationId: association, TargetRoleArn: aws.String("arn:aws:iam::999999999999:role/far")})
+				return err
+			}, "", true},
+			{"delete a Pod Identity association", func() error {
+				_, err := w.client.DeletePodIdentityAssociation(ctx, &awseks.DeletePodIdentityAssociationInput{ClusterName: dev, AssociationId: association})
+				return err
+			}, gone, false},
+		}},
+		{"capabilities", []change{
+			{"create a capability", func() error {
+				_, err := w.client.CreateCapability(ctx, &awseks.CreateCapabilityInput{ClusterName: dev, CapabilityName: ack, Type: ekstypes.CapabilityTypeAck, RoleArn: aws.String(w.arn("role/capability")), DeletePropagationPolicy: ekstypes.CapabilityDeletePropagationPolicyRetain, ClientRequestToken: aws.String("capability")})
+				return err
+			}, "", false},
+			{"update a capability", func() error {
+				_, err := w.client.UpdateCapability(ctx, &awseks.UpdateCapabilityInput{ClusterName: dev, CapabilityName: ack, RoleArn: aws.String(w.arn("role/other")), ClientRequestToken: aws.String("update")})
+				return err
+			}, "", false},
+			{"delete a capability", func() error {
+				_, err := w.client.DeleteCapability(ctx, &awseks.DeleteCapabilityInput{ClusterName: dev, CapabilityName: ack})
+				return err
+			}, gone, false},
+		}},
+		{"registered clusters", []change{
+			{"register a cluster", func() error {
+				_, err := w.client.RegisterCluster(ctx, &awseks.RegisterClusterInput{Name: far, ClientRequestToken: aws.String("far"), ConnectorConfig: &ekstypes.ConnectorConfigRequest{Provider: ekstypes.ConnectorConfigProviderGke, RoleArn: aws.String(w.arn("role/agent"))}})
+				return err
+			}, "", false},
+			{"deregister a cluster", func() error {
+				_, err := w.client.DeregisterCluster(ctx, &awseks.DeregisterClusterInput{Name: far})
+				return err
+			}, gone, false},
+		}},
+		{"subscriptions", []change{
+			{"begin a subscription", func() error {
+				_, err := w.client.CreateEksAnywhereSubscription(ctx, &awseks.CreateEksAnywhereSubscriptionInput{Name: aws.String("edge"), Term: &ekstypes.EksAnywhereSubscriptionTerm{Duration: 12}, ClientRequestToken: aws.String("subscription")})
+				return err
+			}, "", false},
+			{"renew a subscription", func() error {
+				_, err := w.client.UpdateEksAnywhereSubscription(ctx, &awseks.UpdateEksAnywhereSubscriptionInput{Id: subscription, AutoRenew: true})
+				return err
+			}, "", false},
+			{"do not renew a subscription", func() error {
+				_, err := w.client.UpdateEksAnywhereSubscription(ctx, &awseks.UpdateEksAnywhereSubscriptionInput{Id: subscription})
+				return err
+			}, "", false},
+			{"delete a subscription", func() error {
+				_, err := w.client.DeleteEksAnywhereSubscription(ctx, &awseks.DeleteEksAnywhereSubscriptionInput{Id: subscription})
+				return err
+			}, gone, false},
+		}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.name == "delete a subscription" { // only one that has ended can be deleted
-				w.fake = clocktesting.NewFakeClock(w.fake.Now().AddDate(1, 0, 0)) // setting one with tickers takes long
+		t.Run(of.name, func(t *testing.T) {
+			for _, c := range of.changes {
+				if c.name == "delete a subscription" { // only one that has ended can be deleted
+					w.fake = clocktesting.NewFakeClock(w.fake.Now().AddDate(1, 0, 0)) // setting one with tickers takes long
+					w.reopen()
+				}
+				before := state()
+				failing.Store(true)
+				err := c.make()
+				failing.Store(false)
+				if !isCode(err, "InternalFailure") {
+					t.Fatalf("%s, while the disk fails: %v", c.name, err)
+				}
+				if diff := cmp.Diff(before, state()); diff != "" {
+					t.Errorf("%s, while the disk fails (-want +got):\n%s", c.name, diff)
+				}
+				if err := c.make(); err != nil {
+					t.Fatalf("%s: %v", c.name, err)
+				}
+				after := state()
+				if after == before {
+					t.Fatalf("%s: nothing has changed", c.name)
+				}
 				w.reopen()
-			}
-			before := state()
-			dying.Store(true)
-			err := c.change()
-			dying.Store(false)
-			if !isCode(err, "InternalFailure") {
-				t.Fatalf("killed before the write: %v", err)
-			}
-			w.reopen()
-			if diff := cmp.Diff(before, state()); diff != "" {
-				t.Errorf("killed before the write (-want +got):\n%s", diff)
-			}
-			if err := c.change(); err != nil {
-				t.Fatal(err)
-			}
-			after := state()
-			if after == before {
-				t.Fatal("nothing has changed")
-			}
-			w.reopen()
-			if diff := cmp.Diff(after, state()); diff != "" {
-				t.Errorf("killed after the write (-want +got):\n%s", diff)
-			}
-			if err := c.change(); !isCode(err, c.repeated) || err != nil && c.repeated == "" {
-				t.Errorf("repeated: %v, want %q", err, c.repeated)
-			}
-			if diff := cmp.Diff(after, state()); diff != "" {
-				t.Errorf("repeated (-want +got):\n%s", diff)
+				if diff := cmp.Diff(after, state()); diff != "" {
+					t.Errorf("%s, after a restart (-want +got):\n%s", c.name, diff)
+				}
+				w.fake.Step(time.Second) // so that a repeated change has another time
+				if err := c.make(); !isCode(err, c.repeated) || err != nil && c.repeated == "" {
+					t.Errorf("%s, repeated: %v, want %q", c.name, err, c.repeated)
+				}
+				again := state()
+				if c.touches {
+					again, after = modifiedAt.ReplaceAllString(again, ""), modifiedAt.ReplaceAllString(after, "")
+				}
+				if diff := cmp.Diff(after, again); diff != "" {
+					t.Errorf("%s, repeated (-want +got):\n%s", c.name, diff)
+				}
 			}
 		})
 	}

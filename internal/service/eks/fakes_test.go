@@ -418,6 +418,10 @@ func (p *fakePlanes) Released(id string) <-chan struct{} {
 	c, ok := p.released[id]
 	if !ok {
 		c = make(chan struct{})
+		if p.byID[id] == nil { // like the Manager
+			close(c)
+			return c
+		}
 		if p.released == nil {
 			p.released = map[string]chan struct{}{}
 		}

@@ -40,15 +40,15 @@ type fakeTwins struct {
 	lists []recording.KubernetesList
 	pages []string
 
-	// meanwhile is called once, while a cluster is copied.
-	meanwhile sync.Once
-	reads     func()
-	store     store.Reader
+	// onRead, if not nil, is called once, while a cluster is copied.
+	onRead   func()
+	readOnce sync.Once
+	store    store.Reader
 
-	mu       sync.Mutex
-	changed  bool
-	lost     []recording.Gap
-	outdated int // calls of Lost by copies of what was read earlier
+	mu           sync.Mutex
+	changed      bool
+	lost         []recording.Gap
+	staleReports int // calls of Lost about records that were read again since
 }
 
 func (f *fakeTwins) Held(string) bool {
@@ -59,8 +59,8 @@ func (f *fakeTwins) Held(string) bool {
 
 func (f *fakeTwins) Objects(_ context.Context, _, _ string, fn func(recording.KubernetesList, *eks.TwinObjects) error) error {
 	for i, q := range f.lists {
-		if f.reads != nil {
-			f.meanwhile.Do(f.reads)
+		if f.onRead != nil {
+			f.readOnce.Do(f.onRead)
 		}
 		var l eks.TwinObjects
 		if err := errors.Join(json.Unmarshal([]byte(f.pages[i]), &l), fn(q, &l)); err != nil {
@@ -74,7 +74,7 @@ func (f *fakeTwins) Lost(_ context.Context, _ string, still func(store.Reader) b
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !still(f.store) {
-		f.outdated++
+		f.staleReports++
 		return nil
 	}
 	f.lost = gaps
@@ -187,7 +187,7 @@ func TestCopiedCluster(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	twins.reads, twins.store = read, w.server.Store // it is read again while it is copied
+	twins.onRead, twins.store = read, w.server.Store // it is read again while it is copied
 	read()
 	want := testkit.Must(source.client.DescribeCluster(t.Context(), &awseks.DescribeClusterInput{Name: aws.String("dev")}))(t).Cluster
 	var got *ekstypes.Cluster
@@ -214,8 +214,8 @@ func TestCopiedCluster(t *testing.T) {
 		t.Error("instances were launched")
 	}
 	twins.mu.Lock()
-	if twins.outdated != 1 || !slices.ContainsFunc(twins.lost, func(g recording.Gap) bool { return g.Subject == "default/done" }) {
-		t.Errorf("%d outdated reports of what could not be copied, and then %+v", twins.outdated, twins.lost)
+	if twins.staleReports != 1 || !slices.ContainsFunc(twins.lost, func(g recording.Gap) bool { return g.Subject == "default/done" }) {
+		t.Errorf("%d stale reports of what could not be copied, and then %+v", twins.staleReports, twins.lost)
 	}
 	twins.mu.Unlock()
 	objects := w.objects()

@@ -131,7 +131,7 @@ func (w *world) serve() {
 	w.asg = awsautoscaling.NewFromConfig(w.server.AWSConfig(w.account))
 }
 
-// reopen stops everything and opens the store again, as a daemon does after a crash.
+// reopen stops everything and opens the store again, as a restart of the daemon does.
 func (w *world) reopen() {
 	w.Helper()
 	w.stop()
