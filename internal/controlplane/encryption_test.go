@@ -3,13 +3,18 @@ package controlplane_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,6 +23,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -261,14 +268,14 @@ func TestEncryption(t *testing.T) {
 	})
 }
 
-// TestAKillAmidTheRewrite: the API server and the Manager die when some Secrets are encrypted with the user's key and others not
-// yet. After the next start all can be read, and encrypting again encrypts the rest.
-func TestAKillAmidTheRewrite(t *testing.T) {
+// TestAKillDuringTheRewrite: the API server and the Manager die when some Secrets are encrypted with the user's key and others
+// are not. After the next start all can be read, and encrypting again encrypts the rest.
+func TestAKillDuringTheRewrite(t *testing.T) {
 	w := newKubernetes(t)
 	w.cfg.KMS = &fakeKMS{}
 	w.reopen()
 	p := w.claim("arn", account)
-	const secrets = 400
+	const secrets, rewritten = 40, 10
 	var group errgroup.Group
 	group.SetLimit(16)
 	cfg, err := w.RESTConfig(p.ID)
@@ -309,32 +316,64 @@ func TestAKillAmidTheRewrite(t *testing.T) {
 		return n
 	}
 
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: w.store.EtcdAccess().Endpoints, Logger: zap.NewNop()})
+	// A webhook holds the rewrite back after some Secrets: if it does not answer, the API server writes no more.
+	var reviews atomic.Int32
+	release := make(chan struct{})
+	webhook := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			return // the API server was killed while it sent the request
+		}
+		if reviews.Add(1) > rewritten {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		_ = json.NewEncoder(rw).Encode(review)
+	}))
+	defer webhook.Close()
+	defer webhook.CloseClientConnections()
+	_, err = w.clientset(cfg, nil).AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "hold"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "hold.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: new(int32(30)),
+			ClientConfig:      admissionregistrationv1.WebhookClientConfig{URL: &webhook.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: webhook.Certificate().Raw})},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "default"}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
+			}},
+		}},
+	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer etcd.Close()
+	eventually(t, func() error { // it is called a moment later
+		_, err := client.Patch(t.Context(), "s0", types.MergePatchType, []byte(`{"data":{"a":"Yg=="}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && reviews.Load() == 0 {
+			err = errors.New("the webhook is not called yet")
+		}
+		return err
+	})
+	reviews.Store(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	written := etcd.Watch(ctx, w.store.ClusterPrefix(p.ID)+"/secrets/default/", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
-	<-written
 	ended := make(chan error, 1)
 	go func() { ended <- w.Encrypt(ctx, p.ID, kmsKey) }()
-	for seen := 0; seen < secrets/8; {
+	eventually(t, func() error {
 		select {
-		case r, ok := <-written:
-			if !ok {
-				t.Fatalf("watching: %v", r.Err())
-			}
-			for _, e := range r.Events {
-				if encrypted(e.Kv.Value) {
-					seen++
-				}
-			}
 		case err := <-ended:
-			t.Fatalf("the rewrite ended after %d secrets: %v", seen, err)
+			t.Fatalf("the rewrite ended: %v", err)
+		default:
 		}
-	}
+		if n := count(); n != rewritten {
+			return fmt.Errorf("%d secrets are encrypted", n)
+		}
+		return nil
+	})
 	if err := syscall.Kill(w.status(p.ID).PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -344,11 +383,10 @@ func TestAKillAmidTheRewrite(t *testing.T) {
 	}
 	w.reopen()
 	w.ready(p.ID)
-	n := count()
-	t.Logf("%d of %d secrets were encrypted at the kill", n, secrets)
-	if n == 0 || n == secrets {
-		t.Error("the kill was not amid the rewrite")
+	if n := count(); n != rewritten {
+		t.Errorf("%d secrets are encrypted after the kill, want %d", n, rewritten)
 	}
+	close(release)
 	readable()
 	w.encrypt(p.ID)
 	w.wantEncrypted(p.ID)
