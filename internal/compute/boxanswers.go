@@ -17,37 +17,61 @@ import (
 // maxServed bounds the ports at which the network answers for load balancers. At others, connections are refused.
 const maxServed = 512
 
-// guestPorts are those at which programs of simulated machines answer: sshd and the kubelet.
-var guestPorts = []uint16{22, 10250}
-
-// maxGuestPorts bounds the addresses and ports of simulated machines. Connections to others time out.
-const maxGuestPorts = 2048
-
-// boxAnswers are the addresses and ports at which the network answers machines that run containers, for load balancers and
-// simulated machines, besides proxyPorts by TCP. guests are those of tcp that belong to simulated machines.
-type boxAnswers struct{ tcp, udp, guests map[netip.AddrPort]bool }
-
-func newBoxAnswers() boxAnswers {
-	return boxAnswers{tcp: map[netip.AddrPort]bool{}, udp: map[netip.AddrPort]bool{}, guests: map[netip.AddrPort]bool{}}
+// boxAnswers are the addresses and ports at which the network answers machines that run containers besides proxyPorts by TCP.
+type boxAnswers struct {
+	tcp, udp map[netip.AddrPort]bool               // of load balancers
+	ports    map[netip.Addr][]uint16               // those of tcp by address
+	guests   map[string]map[netip.Addr]guestAnswer // of simulated machines, by the VPC that packets come from
 }
 
-// addGuests adds the simulated machines of a network, which are all that run no containers.
-func (b *boxAnswers) addGuests(s *reach.Snapshot, boxes map[string]machine.Instance) {
-	for r := range s.All {
-		e, ok := r.(*reach.Interface)
-		if !ok || e.Instance == "" || boxes[e.Instance].ID != "" {
-			continue
+// A guestAnswer is a simulated machine, with the ports to which some machine of a VPC may connect.
+type guestAnswer struct {
+	class int
+	ports []uint16
+}
+
+func newBoxAnswers() boxAnswers {
+	return boxAnswers{
+		tcp: map[netip.AddrPort]bool{}, udp: map[netip.AddrPort]bool{}, ports: map[netip.Addr][]uint16{}, guests: map[string]map[netip.Addr]guestAnswer{},
+	}
+}
+
+// addGuests adds the simulated machines of the instances' networks. It returns where the network lets each instance connect.
+func (b *boxAnswers) addGuests(g *boxGuests, instances map[string]machine.Instance) map[string]map[guestPort]bool {
+	open, some := map[string]map[guestPort]bool{}, map[string]map[guestPort]bool{} // by instance and by VPC
+	for id, in := range instances {
+		open[id] = g.open(in)
+		if some[in.VPCID] == nil {
+			some[in.VPCID] = map[guestPort]bool{}
 		}
-		for _, a := range e.Addresses {
-			for _, at := range []netip.Addr{a.Private, a.Public} {
-				for _, port := range guestPorts {
-					if at.Is4() && len(b.guests) < maxGuestPorts {
-						b.tcp[netip.AddrPortFrom(at, port)], b.guests[netip.AddrPortFrom(at, port)] = true, true
-					}
-				}
-			}
+		for at, yes := range open[id] {
+			some[in.VPCID][at] = some[in.VPCID][at] || yes
 		}
 	}
+	for vpc, open := range some {
+		b.guests[vpc] = map[netip.Addr]guestAnswer{}
+		for _, to := range g.of(vpc) {
+			x := guestAnswer{class: to.class}
+			for _, port := range guestPorts {
+				if open[guestPort{to.class, port}] {
+					x.ports = append(x.ports, port)
+				}
+			}
+			b.guests[vpc][to.at] = x
+		}
+	}
+	return open
+}
+
+// in returns where the network answers in a VPC by TCP, besides proxyPorts.
+func (b *boxAnswers) in(vpc string) []netip.AddrPort {
+	all := maps.Clone(b.tcp)
+	for a, to := range b.guests[vpc] {
+		for _, port := range to.ports {
+			all[netip.AddrPortFrom(a, port)] = true
+		}
+	}
+	return sorted(all)
 }
 
 // addBalancers adds the load balancers of an account and region.
@@ -72,8 +96,8 @@ func (b *boxAnswers) addBalancers(all Balancers, scope [2]string, s *reach.Snaps
 						continue
 					}
 					for _, port := range tcp {
-						if !slices.Contains(proxyPorts, port) {
-							b.tcp[netip.AddrPortFrom(at, port)] = true
+						if to := netip.AddrPortFrom(at, port); !slices.Contains(proxyPorts, port) && !b.tcp[to] {
+							b.tcp[to], b.ports[at] = true, append(b.ports[at], port)
 						}
 					}
 					for _, port := range udp {
@@ -83,6 +107,20 @@ func (b *boxAnswers) addBalancers(all Balancers, scope [2]string, s *reach.Snaps
 			}
 		}
 	}
+}
+
+// at returns the ports at which the network answers in a VPC for an address by TCP.
+func (b *boxAnswers) at(vpc string, a netip.Addr) []uint16 {
+	return slices.Concat(proxyPorts, b.ports[a], b.guests[vpc][a].ports)
+}
+
+// host returns the host by which connections from a VPC to an address are decided: the name that it was resolved from or,
+// for a simulated machine, the address itself, because the name may lead to others, too.
+func (b *boxAnswers) host(vpc string, a netip.Addr, name string) string {
+	if _, ok := b.guests[vpc][a]; ok {
+		return a.String()
+	}
+	return name
 }
 
 func sorted(all map[netip.AddrPort]bool) []netip.AddrPort {
@@ -99,20 +137,7 @@ func (n *boxNetwork) balances(network string, at netip.AddrPort) bool {
 	return n.answers.tcp[at]
 }
 
-// portsAt returns the ports at which this network answers for an address by TCP.
-func (n *boxNetwork) portsAt(a netip.Addr) []uint16 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	out := slices.Clone(proxyPorts)
-	for at := range n.answers.tcp {
-		if at.Addr() == a {
-			out = append(out, at.Port())
-		}
-	}
-	return out
-}
-
-// serveAnswers answers at the ports of load balancers and simulated machines. Those that are served once stay so until the run of the host ends.
+// serveAnswers answers at the ports of load balancers. Those that are served once stay so until the run of the host ends.
 // One that cannot be served does not hold up the others, or other changes of the network. The caller holds apply.
 func (n *boxNetwork) serveAnswers(ctx context.Context) {
 	n.mu.Lock()

@@ -142,7 +142,7 @@ func (n *boxNetwork) lead(c *boxConn, metadata *handoff) {
 }
 
 // nameOf returns the name from which an address was last resolved by an instance, or by another of its VPC, such as one that
-// runs the cluster's DNS server; otherwise the address itself.
+// runs the cluster's DNS server; otherwise, and for simulated machines, the address itself.
 func (n *boxNetwork) nameOf(in machine.Instance, a netip.Addr) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,11 +152,11 @@ func (n *boxNetwork) nameOf(in machine.Instance, a netip.Addr) string {
 		own = b.names[a]
 	}
 	if own != "" && own != a.String() {
-		return own
+		return n.answers.host(in.VPCID, a, own)
 	}
 	for _, b := range n.boxes {
 		if b.vpc == in.VPCID && b.names[a] != "" {
-			return b.names[a]
+			return n.answers.host(in.VPCID, a, b.names[a])
 		}
 	}
 	return a.String()

@@ -44,6 +44,7 @@ type boxNetwork struct {
 	apply   sync.Mutex      // one at a time
 	done    <-chan struct{} // closed when the run of the host that has the network has ended
 	current *fabric.State
+	warned  bool // that there are too many simulated machines
 
 	mu    sync.Mutex
 	boxes map[string]*boxLinks // by instance ID
@@ -167,30 +168,32 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 	}
 	out := &fabric.State{}
 	answers := newBoxAnswers()
-	snapshots := map[[2]string]*reach.Snapshot{}
+	snapshots, compiled := map[[2]string]*reach.Snapshot{}, map[[2]string]*fabric.State{}
+	open := map[string]map[guestPort]bool{} // by instance
 	for k := range scopes {
 		s, err := n.machines.network.since(ctx, k[0], k[1], time.Now())
 		if err != nil {
 			return nil, fmt.Errorf("the network of %s in %s: %w", k[0], k[1], err)
 		}
-		snapshots[k] = s
+		snapshots[k], compiled[k] = s, fabric.Compile(s)
 		answers.addBalancers(n.machines.cfg.Balancers, k, s)
-		answers.addGuests(s, running)
+		ours := maps.Clone(running)
+		maps.DeleteFunc(ours, func(_ string, in machine.Instance) bool { return [2]string{in.Account, in.Region} != k })
+		maps.Copy(open, answers.addGuests(n.guestsOf(s, compiled[k], running), ours))
 	}
 	n.mu.Lock()
 	n.answers = answers
 	n.mu.Unlock()
 	seen, owners := map[string]bool{}, map[string]string{}
 	for _, k := range slices.SortedFunc(maps.Keys(scopes), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		s := snapshots[k]
-		st := fabric.Compile(s)
+		s, st := snapshots[k], compiled[k]
 		st.Interfaces = slices.DeleteFunc(st.Interfaces, func(e fabric.Interface) bool {
 			r, ok := s.Get(e.ID).(*reach.Interface)
 			return !ok || r.Instance != "" && running[r.Instance].ID == "" && !e.Forwards
 		})
 		for i := range st.VPCs {
 			st.VPCs[i].Proxy = proxyPorts
-			st.VPCs[i].ProxyTCP, st.VPCs[i].ProxyUDP = sorted(answers.tcp), sorted(answers.udp)
+			st.VPCs[i].ProxyTCP, st.VPCs[i].ProxyUDP = answers.in(st.VPCs[i].ID), sorted(answers.udp)
 		}
 		dark := map[string][]netip.AddrPort{} // by instance
 		for i := range st.Interfaces {
@@ -202,16 +205,11 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 			}
 			owners[e.ID] = r.Instance
 			if _, ok := dark[r.Instance]; !ok {
-				dark[r.Instance] = n.dark(ctx, s, running[r.Instance])
+				dark[r.Instance] = n.dark(ctx, s, running[r.Instance], open[r.Instance])
 			}
 			e.Dark = dark[r.Instance]
 		}
-		// Accounts that are peered see each other's networks.
-		out.VPCs = appendNew(out.VPCs, st.VPCs, seen, func(v fabric.VPC) string { return v.ID })
-		out.Subnets = appendNew(out.Subnets, st.Subnets, seen, func(v fabric.Subnet) string { return v.ID })
-		out.ACLs = appendNew(out.ACLs, st.ACLs, seen, func(v fabric.ACL) string { return v.ID })
-		out.Groups = appendNew(out.Groups, st.Groups, seen, func(v fabric.Group) string { return v.ID })
-		out.Interfaces = appendNew(out.Interfaces, st.Interfaces, seen, func(v fabric.Interface) string { return v.ID })
+		merge(out, st, seen)
 	}
 	n.mu.Lock()
 	n.owners = owners
@@ -219,10 +217,20 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 	return out, nil
 }
 
-// dark returns those of the addresses that instances of the VPC have resolved, or have failed to reach, and of those of
-// simulated machines, at which packets of an instance are dropped: its connections time out, as on AWS. All others are led
-// by accept.
-func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Instance) []netip.AddrPort {
+// guestsOf returns the simulated machines of a network. It says once if there are more than machines can reach.
+func (n *boxNetwork) guestsOf(s *reach.Snapshot, st *fabric.State, running map[string]machine.Instance) *boxGuests {
+	g := newBoxGuests(s, st, running)
+	if g.cut && !n.warned {
+		n.warned = true
+		n.log.Warn("machines that run containers reach sshd and the kubelet of only some simulated instances", "region", s.Region(), "addresses", maxGuests)
+	}
+	return g
+}
+
+// dark returns the addresses and ports to which the network drops this instance's packets, so that its connections time out
+// as on AWS. It considers addresses that were resolved or tried, and simulated machines: of these, open are those to which it
+// may connect.
+func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Instance, open map[guestPort]bool) []netip.AddrPort {
 	names := map[netip.Addr]string{}
 	n.mu.Lock()
 	for id, b := range n.boxes {
@@ -233,28 +241,31 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Ins
 	if b := n.boxes[in.ID]; b != nil {
 		maps.Copy(names, b.names)
 	}
-	all := maps.Clone(n.answers.guests)
+	answers := n.answers
 	n.mu.Unlock()
-	if all == nil {
-		all = map[netip.AddrPort]bool{}
-	}
-	for a := range names {
-		for _, port := range n.portsAt(a) {
-			all[netip.AddrPortFrom(a, port)] = true
-		}
-	}
+	guests := answers.guests[in.VPCID]
 	var out []netip.AddrPort
-	for _, at := range sorted(all) {
-		a, port, host := at.Addr(), int(at.Port()), names[at.Addr()]
-		if host == "" {
-			host = a.String()
-		}
-		v, err := n.machines.network.checkIn(ctx, s, in, host, port)
-		// After an error, the connection itself is decided.
-		if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, host, port)) {
-			out = append(out, at)
+	for a, to := range guests {
+		for _, port := range to.ports {
+			if !open[guestPort{to.class, port}] {
+				out = append(out, netip.AddrPortFrom(a, port))
+			}
 		}
 	}
+	for a, name := range names {
+		host := answers.host(in.VPCID, a, name)
+		for _, port := range answers.at(in.VPCID, a) {
+			if slices.Contains(guests[a].ports, port) {
+				continue
+			}
+			v, err := n.machines.network.checkIn(ctx, s, in, host, int(port))
+			// After an error, the connection itself is decided.
+			if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, host, int(port))) {
+				out = append(out, netip.AddrPortFrom(a, port))
+			}
+		}
+	}
+	slices.SortFunc(out, netip.AddrPort.Compare)
 	return out
 }
 
@@ -277,14 +288,18 @@ func (n *boxNetwork) learn(ctx context.Context, in machine.Instance, name string
 	if len(learned) == 0 {
 		return
 	}
+	n.mu.Lock()
+	answers := n.answers
+	n.mu.Unlock()
 	dark := map[string][]netip.AddrPort{}
 	for id, other := range n.running() {
 		if other.VPCID != in.VPCID {
 			continue
 		}
 		for _, a := range learned {
-			for _, port := range n.portsAt(a) {
-				if _, err := n.machines.network.decide(ctx, other, name, int(port)); err != nil && silent(err) {
+			host := answers.host(in.VPCID, a, name)
+			for _, port := range answers.at(in.VPCID, a) {
+				if _, err := n.machines.network.decide(ctx, other, host, int(port)); err != nil && silent(err) {
 					dark[id] = append(dark[id], netip.AddrPortFrom(a, port))
 				}
 			}
@@ -325,6 +340,15 @@ func (n *boxNetwork) darken(ctx context.Context, dark map[string][]netip.AddrPor
 	return n.put(ctx, &st)
 }
 
+// merge adds a network to others. Accounts that are peered see each other's.
+func merge(out, st *fabric.State, seen map[string]bool) {
+	out.VPCs = appendNew(out.VPCs, st.VPCs, seen, func(v fabric.VPC) string { return v.ID })
+	out.Subnets = appendNew(out.Subnets, st.Subnets, seen, func(v fabric.Subnet) string { return v.ID })
+	out.ACLs = appendNew(out.ACLs, st.ACLs, seen, func(v fabric.ACL) string { return v.ID })
+	out.Groups = appendNew(out.Groups, st.Groups, seen, func(v fabric.Group) string { return v.ID })
+	out.Interfaces = appendNew(out.Interfaces, st.Interfaces, seen, func(v fabric.Interface) string { return v.ID })
+}
+
 func appendNew[T any](to, from []T, seen map[string]bool, id func(T) string) []T {
 	for _, v := range from {
 		if !seen[id(v)] {
@@ -351,7 +375,7 @@ func (n *boxNetwork) serve(ctx context.Context, done <-chan struct{}) error {
 			return context.WithValue(ctx, boxConnKey{}, c.(*boxConn).in)
 		},
 	}
-	for _, port := range proxyPorts {
+	for _, port := range slices.Concat(proxyPorts, guestPorts) {
 		if err := n.rt.Serve(ctx, port, func(c net.Conn, eni string) {
 			n.accept(c, eni, func(c *boxConn) { n.lead(c, metadata) })
 		}); err != nil {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"math"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/drydock-dev/drydock/internal/fabric"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
@@ -39,45 +41,24 @@ func TestDarkAddresses(t *testing.T) {
 		}},
 	} {
 		slices.SortFunc(tt.want, netip.AddrPort.Compare)
-		if got := n.dark(context.Background(), tt.network, in); !slices.Equal(got, tt.want) {
+		if got := n.dark(context.Background(), tt.network, in, nil); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: dark are %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
 
-// Simulated machines answer at the ports of sshd and the kubelet, and are dark where the network drops packets to them.
-func TestGuestsAnswerBoxes(t *testing.T) {
-	in := machine.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1", VPCID: "vpc-1"}
-	all := netip.MustParsePrefix("0.0.0.0/0")
-	address := netip.MustParseAddr
-	network := func(rules ...reach.Rule) *reach.Snapshot {
-		return edited(guestWorld(),
-			&reach.SecurityGroup{ID: "sg-1", VPC: "vpc-1", Rules: []reach.Rule{{ID: "sgr-1", Egress: true, Protocol: reach.AllProtocols, CIDR: all}}},
-			&reach.SecurityGroup{ID: "sg-2", VPC: "vpc-1", Rules: rules}, &reach.Instance{ID: "i-2"},
-			&reach.Interface{
-				ID: "eni-2", VPC: "vpc-1", Subnet: "subnet-1", Zone: "us-east-1a", Instance: "i-2", Attached: true, Primary: true, Groups: []string{"sg-2"},
-				Addresses: []reach.Address{{Private: address("10.0.0.6")}},
-			})
+// The networks of accounts that see each other's are one, with everything once.
+func TestMergedNetworks(t *testing.T) {
+	all := fabric.State{
+		VPCs: []fabric.VPC{{ID: "vpc-1"}}, Subnets: []fabric.Subnet{{ID: "subnet-1"}}, ACLs: []fabric.ACL{{ID: "acl-1"}}, Groups: []fabric.Group{{ID: "sg-1"}},
+		Interfaces: []fabric.Interface{{ID: "eni-1"}},
 	}
-	ssh, kubelet := netip.MustParseAddrPort("10.0.0.6:22"), netip.MustParseAddrPort("10.0.0.6:10250")
-	for _, tt := range []struct {
-		name  string
-		rules []reach.Rule
-		dark  []netip.AddrPort
-	}{
-		{"no rules", nil, []netip.AddrPort{ssh, kubelet}},
-		{"ssh", []reach.Rule{{ID: "sgr-2", Protocol: reach.TCP, Ports: reach.PortRange{From: 22, To: 22}, CIDR: all}}, []netip.AddrPort{kubelet}},
-		{"all", []reach.Rule{{ID: "sgr-2", Protocol: reach.TCP, Ports: reach.PortRange{From: 0, To: 65535}, CIDR: all}}, nil},
-	} {
-		s := network(tt.rules...)
-		n := &boxNetwork{machines: &Machines{network: newGuestNetwork(nil, 0)}, answers: newBoxAnswers()}
-		n.answers.addGuests(s, map[string]machine.Instance{"i-1": in})
-		if got := sorted(n.answers.tcp); !slices.Equal(got, []netip.AddrPort{ssh, kubelet}) {
-			t.Errorf("%s: the network answers at %v", tt.name, got)
-		}
-		if got := n.dark(context.Background(), s, in); !slices.Equal(got, tt.dark) {
-			t.Errorf("%s: dark are %v, want %v", tt.name, got, tt.dark)
-		}
+	out, seen := fabric.State{}, map[string]bool{}
+	for range 2 {
+		merge(&out, &all, seen)
+	}
+	if !reflect.DeepEqual(out, all) {
+		t.Errorf("merged %+v, want %+v", out, all)
 	}
 }
 
