@@ -347,6 +347,7 @@ func merge(out, st *fabric.State, seen map[string]bool) {
 	out.ACLs = appendNew(out.ACLs, st.ACLs, seen, func(v fabric.ACL) string { return v.ID })
 	out.Groups = appendNew(out.Groups, st.Groups, seen, func(v fabric.Group) string { return v.ID })
 	out.Interfaces = appendNew(out.Interfaces, st.Interfaces, seen, func(v fabric.Interface) string { return v.ID })
+	out.Transits = appendNew(out.Transits, st.Transits, seen, func(v fabric.Transit) string { return v.ID })
 }
 
 func appendNew[T any](to, from []T, seen map[string]bool, id func(T) string) []T {

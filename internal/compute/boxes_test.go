@@ -51,7 +51,7 @@ func TestDarkAddresses(t *testing.T) {
 func TestMergedNetworks(t *testing.T) {
 	all := fabric.State{
 		VPCs: []fabric.VPC{{ID: "vpc-1"}}, Subnets: []fabric.Subnet{{ID: "subnet-1"}}, ACLs: []fabric.ACL{{ID: "acl-1"}}, Groups: []fabric.Group{{ID: "sg-1"}},
-		Interfaces: []fabric.Interface{{ID: "eni-1"}},
+		Interfaces: []fabric.Interface{{ID: "eni-1"}}, Transits: []fabric.Transit{{ID: "tgw-attach-1 us-east-1a"}},
 	}
 	out, seen := fabric.State{}, map[string]bool{}
 	for range 2 {
