@@ -108,7 +108,7 @@ func (n *boxNetwork) put(ctx context.Context, st *fabric.State) error {
 	return nil
 }
 
-// run makes the network like EC2's whenever the store has changed, until ctx ends. It uses at most a twentieth of the time.
+// run makes the network like EC2's whenever the store has changed, until ctx ends.
 func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 	for {
 		wake := changed()
@@ -123,7 +123,7 @@ func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(100*time.Millisecond, 20*time.Since(began))):
+		case <-time.After(restAfter(time.Since(began))):
 		}
 		select {
 		case <-ctx.Done():
@@ -132,6 +132,12 @@ func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 		case <-again:
 		}
 	}
+}
+
+// restAfter returns how long run rests after work that took a time, so that it uses at most a twentieth of the time. But the
+// network follows EC2's within about a second: the work may have waited for the host to start.
+func restAfter(work time.Duration) time.Duration {
+	return min(max(100*time.Millisecond, 20*work), time.Second)
 }
 
 // connectAgain is how long run waits after a failure, if nothing changes.

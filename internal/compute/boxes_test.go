@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -43,6 +44,17 @@ func TestDarkAddresses(t *testing.T) {
 		slices.SortFunc(tt.want, netip.AddrPort.Compare)
 		if got := n.dark(context.Background(), tt.network, in, nil); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: dark are %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// However long it takes to change the network, the next change is not put off for long.
+func TestRestAfter(t *testing.T) {
+	for work, want := range map[time.Duration]time.Duration{
+		0: 100 * time.Millisecond, 10 * time.Millisecond: 200 * time.Millisecond, 4 * time.Second: time.Second,
+	} {
+		if got := restAfter(work); got != want {
+			t.Errorf("after %v of work it rests %v, want %v", work, got, want)
 		}
 	}
 }
