@@ -190,6 +190,10 @@ func (c *child) outside(ctx context.Context, job int64, first []vfs.Record, file
 	if terminal {
 		in = nil // programs that the parent runs read only pipes
 	}
+	var read bytes.Buffer
+	if in != nil {
+		in = io.TeeReader(in, &read)
+	}
 	stdin, err := ReadInput(in)
 	long := errors.Is(err, errLongInput) // the program fails if it reads that far
 	if err != nil && !long {
@@ -216,7 +220,7 @@ func (c *child) outside(ctx context.Context, job int64, first []vfs.Record, file
 	}}); err != nil {
 		return 1, true
 	}
-	read := true
+	printing := true
 	for {
 		select {
 		case <-pending.changed:
@@ -225,9 +229,9 @@ func (c *child) outside(ctx context.Context, job int64, first []vfs.Record, file
 			return 1, true
 		}
 		printed, a := pending.take()
-		if read && len(printed) > 0 {
+		if printing && len(printed) > 0 {
 			if _, err := call.Stdout.Write(printed); err != nil {
-				read = false
+				printing = false
 				c.drop(job, id)
 			}
 		}
@@ -242,6 +246,9 @@ func (c *child) outside(ctx context.Context, job int64, first []vfs.Record, file
 			return finish(a.Stdout), true
 		}
 		_, _ = call.Stdout.Write(a.Stdout)
+		if !a.Found && in != nil { // a script of that name may read it
+			call.Stdin = io.MultiReader(&read, call.Stdin)
+		}
 		return a.Status, a.Found
 	}
 }

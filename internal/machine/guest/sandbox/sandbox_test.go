@@ -522,6 +522,10 @@ func TestLongInput(t *testing.T) {
 		}
 		return 0, true
 	}
+	// A program that turns out to be a script gets all of it, too.
+	if got, _, err := run(t, p, newFS(t), "printf 'wc -c' > /tmp/count; chmod +x /tmp/count; echo some | /tmp/count; seq 300000 | /tmp/count", outside); got != "5\n1988895\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
 	var out bytes.Buffer
 	if _, err := p.Run(t.Context(), shell.Job{
 		FS: newFS(t), Script: []byte("seq 300000 > f; some < f; all < f; head -c 1048576 f | all"), Name: "s", Outside: outside, Stdout: &out, Stderr: &out,
