@@ -35,8 +35,8 @@ type Surroundings struct {
 	Pods func() []Sandbox
 	// ContainerLog returns what a container has printed. Nil means that containers run nothing.
 	ContainerLog func(id string) (string, error)
-	// Usage returns how many bytes of the disk and of the memory are used. Nil means that nothing on the machine really runs.
-	Usage func(ctx context.Context) (disk, memory int64)
+	// UsedDisk and UsedMemory return how many bytes are used. Nil means that nothing on the machine really runs.
+	UsedDisk, UsedMemory func(ctx context.Context) int64
 	// Rules says where the rules are that iptables does not show.
 	Rules string
 	// Resolve resolves a name as the machine's DNS server does.
@@ -383,9 +383,8 @@ func (m *Machine) free(ctx context.Context, c *shell.Call) int {
 		}
 	}
 	total, used := int64(m.In.Type.MemoryMiB)<<20/unit, int64(0)
-	if usage := m.world.Surroundings.Usage; usage != nil {
-		_, memory := usage(ctx)
-		used = min(memory/unit, total)
+	if memory := m.world.Surroundings.UsedMemory; memory != nil {
+		used = min(memory(ctx)/unit, total)
 	}
 	fmt.Fprintf(c.Stdout, "%15s %11s %11s %11s %11s %11s\n", "total", "used", "free", "shared", "buff/cache", "available")
 	fmt.Fprintf(c.Stdout, "%-8s%12d%12d%12d%12d%12d%12d\n", "Mem:", total, used, total-used, 0, 0, total-used)
@@ -397,9 +396,8 @@ func (m *Machine) free(ctx context.Context, c *shell.Call) int {
 func (m *Machine) df(ctx context.Context, c *shell.Call) int {
 	human := slices.ContainsFunc(c.Args[1:], func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "h") })
 	total, used := m.Disk(c.FS)
-	if usage := m.world.Surroundings.Usage; usage != nil && used < total {
-		disk, _ := usage(ctx)
-		used = min(max(disk, used), total)
+	if disk := m.world.Surroundings.UsedDisk; disk != nil && used < total {
+		used = min(max(disk(ctx), used), total)
 	}
 	percent := 0
 	if total > 0 {

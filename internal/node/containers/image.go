@@ -92,7 +92,7 @@ func newImage(i *instance) (*image, error) {
 		},
 		Broken: func(unit string) bool { return p.Broken(i.in, unit) != nil },
 		Surroundings: ami.Surroundings{
-			Pods: i.sandboxes, ContainerLog: i.containerLog, Usage: i.usage, Rules: "kube-proxy's rules are shown by nft list ruleset",
+			Pods: i.sandboxes, ContainerLog: i.containerLog, UsedDisk: i.usedDisk, UsedMemory: i.usedMemory, Rules: "kube-proxy's rules are shown by nft list ruleset",
 			Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) { return p.Resolve(ctx, i.in, name) },
 			Ping:    func(ctx context.Context, host string) (netip.Addr, error) { return p.Ping(ctx, i.in, host) },
 			Connect: func(ctx context.Context, host string, port int) error {
@@ -110,7 +110,8 @@ func newImage(i *instance) (*image, error) {
 // hosts are the programs that a machine takes from the userland of the real one, whether it has them or not.
 var hosts = []string{"ip", "ss", "ps", "top", "nft"}
 
-// own are the programs that take the place of those of the real machine, which would not work or show the real machine.
+// own are the programs that take the place of those of the real machine, which would not work or show the real machine. iptables
+// is not one of them: that of the real machine shows the rules of this one.
 var own = []string{"df", "free", "uptime", "systemctl", "service", "journalctl", "hostnamectl", "kubelet", "nodeadm", "yum", "dnf", "rpm", "crictl", "ctr", "ping"}
 
 // tools returns the programs that the daemon runs: see inside.MachineConfig.
@@ -125,33 +126,37 @@ func (m *image) tools() []string {
 			out = append(out, name)
 		}
 	}
-	return append(out, "ec2-metadata", "!"+bootstrapTool, "nft=/opt/drydock/bin/nft")
+	return append(out, "ec2-metadata", "!"+bootstrapTool, "nft="+inside.Bin+"/nft")
 }
 
-// usageTime bounds how long usage counts.
-const usageTime = 5 * time.Second
+// countTime bounds how long one measurement takes.
+const countTime = 5 * time.Second
 
-// usage counts the bytes of the machine's disk and of its processes' memory. What takes too long to count is 0.
-func (i *instance) usage(ctx context.Context) (disk, memory int64) {
-	ctx, cancel := context.WithTimeout(ctx, usageTime)
+// usedDisk counts the bytes that the machine's own files use. It returns 0 for what it cannot count in time.
+func (i *instance) usedDisk(ctx context.Context) int64 {
+	return i.count(ctx, "du -skxc /etc /var /home /root /tmp /mnt /srv 2>/dev/null | tail -n 1 | cut -f 1")
+}
+
+// usedMemory counts the bytes of the memory of the machine's processes. It returns 0 for what it cannot count in time.
+func (i *instance) usedMemory(ctx context.Context) int64 { return i.count(ctx, "ps -e -o rss=") }
+
+// count runs a script and returns the sum of the kibibytes that it prints, in bytes.
+func (i *instance) count(ctx context.Context, script string) int64 {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
 	var out bytes.Buffer
-	const count = "du -skxc /etc /var /home /root /tmp /mnt /srv 2>/dev/null | tail -n 1 | cut -f 1; ps -e -o rss="
-	if _, err := machine.Run(ctx, i.machine, machine.Command{Args: []string{"sh", "-c", count}, Stdout: &out}); err != nil {
-		return 0, 0
+	if _, err := machine.Run(ctx, i.machine, machine.Command{Args: []string{"sh", "-c", script}, Stdout: &out}); err != nil {
+		return 0
 	}
-	for n, field := range strings.Fields(out.String()) {
+	var sum int64
+	for _, field := range strings.Fields(out.String()) {
 		kib, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return disk, memory
+			return 0
 		}
-		if n == 0 {
-			disk = kib << 10
-		} else {
-			memory += kib << 10
-		}
+		sum += kib << 10
 	}
-	return disk, memory
+	return sum
 }
 
 // bootstrapTool is the name under which the image's script calls itself.

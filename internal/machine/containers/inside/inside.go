@@ -32,6 +32,9 @@ const (
 	MachineMode = "machine"
 )
 
+// Bin is where a machine has the programs of nodes, besides its userland.
+const Bin = "/opt/drydock/bin"
+
 // HostConfig configures the host. Its files are the folder of disks, the listener for requests, the program, the programs of
 // nodes and the images, all but the listener as detached mounts. The last two belong to nobody in the host.
 type HostConfig struct {

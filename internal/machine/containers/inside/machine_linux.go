@@ -25,9 +25,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// Bin is where a machine has the programs of nodes, besides its userland.
-const Bin = "/opt/drydock/bin"
-
 // setuidBin is where a machine has its own sudo: one of the real machine's belongs to a user that does not exist here.
 const setuidBin = "/opt/drydock/sbin"
 

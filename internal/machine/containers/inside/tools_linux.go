@@ -14,7 +14,8 @@ import (
 // toolProgram is what the image's programs really are: a program that calls the daemon.
 const toolProgram = Bin + "/guest"
 
-// linkTools puts the image's programs into a new root. A name with = is a link to a program of the machine.
+// linkTools puts the image's programs into a new root. name=target links name to target unless the machine already has that
+// program.
 func linkTools(root string, names []string) error {
 	for _, name := range names {
 		name, replaces := strings.CutPrefix(name, "!")
