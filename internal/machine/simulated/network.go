@@ -24,14 +24,19 @@ type Listener struct {
 	Up func() bool
 	// Serve handles one client until it or the client closes the connection.
 	Serve func(net.Conn)
+
+	open context.Context // ends when its connections are to be closed
 }
 
-// Listen lets a program listen on a port until stop is called or the machine is switched off.
+// Listen lets a program listen on a port until stop is called or the machine is switched off. Both close its connections.
 func (c *Computer) Listen(port int, l Listener) (stop func()) {
+	open, end := context.WithCancel(c.ctx)
+	l.open = open
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listeners[port] = l
 	return func() {
+		end()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.listeners, port)
@@ -123,6 +128,7 @@ func (c *Computer) dialSelf(ctx context.Context, host string, port int, local bo
 	go func() {
 		defer c.runs.Done()
 		defer server.Close()
+		defer context.AfterFunc(l.open, func() { _ = server.Close() })()
 		l.Serve(incoming{server, from})
 	}()
 	return c.plug(client), nil

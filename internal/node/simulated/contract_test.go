@@ -14,7 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -26,6 +28,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/machinetest"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
@@ -270,6 +273,22 @@ func TestKubeletsPort(t *testing.T) {
 	testkit.Eventually(t, 10*time.Second, func() error { _, err := get(url+"/pods", ""); return err })
 	for _, c := range []struct{ path, authorization, want string }{
 		{"/", "", "404 404 page not found\n"},
+		{"/debug/", "", "404 404 page not found\n"},
+		{"/healthz/nothing", "", "404 404 page not found\n"},
+		{"/metrics/", "", "404 404 page not found\n"},
+		{"/pods/nothing", "", "401 Unauthorized"},
+		{"/run", "", "401 Unauthorized"},
+		{"/exec/", "", "401 Unauthorized"},
+		{"/stats/nothing", "", "401 Unauthorized"},
+		{"/flagz", "", "401 Unauthorized"},
+		{"/metrics/slis", "", "401 Unauthorized"},
+		{"/statusz", "Bearer token-of-user:reader", "403 Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[statusz])\n"},
+		{"/flagz", "Bearer token-of-user:reader", "403 Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[configz])\n"},
+		{"/pods/nothing", "Bearer token-of-user:root", "404 404: Page Not Found"},
+		{"/exec/a", "Bearer token-of-user:root", "404 404: Page Not Found"},
+		{"/run/a/b/c", "Bearer token-of-user:root", "405 405: Method Not Allowed"},
+		{"/runningpods/", "Bearer token-of-user:root", "501 pods on simulated nodes run nothing: /runningpods/ is not implemented\n"},
+		{"/debug/pprof/heap", "Bearer token-of-user:root", "501 /debug/pprof/heap is not implemented on simulated nodes\n"},
 		{"/pods", "", "401 Unauthorized"},
 		{"/pods", "Basic YTpi", "401 Unauthorized"},
 		{"/pods", "Bearer ", "401 Unauthorized"},
@@ -304,6 +323,18 @@ func TestKubeletsPort(t *testing.T) {
 	if asked != before {
 		t.Errorf("it asked the cluster %d more times", asked-before)
 	}
+	reviewed := len(b.api.reviewed)
+	b.api.mu.Unlock()
+	// But it does so for a token that was refused.
+	for range 2 {
+		if got, err := get(url+"/pods", "Bearer nobodys"); got != "401 Unauthorized" || err != nil {
+			t.Errorf("%q (%v)", got, err)
+		}
+	}
+	b.api.mu.Lock()
+	if n := len(b.api.reviewed) - reviewed; n != 2 {
+		t.Errorf("it asked the cluster %d times about a token that was refused twice", n)
+	}
 	b.api.mu.Unlock()
 	// Without an answer, nobody is known, and nobody is allowed.
 	b.api.refusing(func(_, path string) *apierrors.StatusError {
@@ -330,6 +361,110 @@ func TestKubeletsPort(t *testing.T) {
 	_ = conn.Close()
 	if got, err := get("http://node:10250/", ""); !strings.HasPrefix(got, "400") || !strings.Contains(got, "Client sent an HTTP request to an HTTPS server") || err != nil {
 		t.Errorf("%q (%v)", got, err)
+	}
+}
+
+// Strangers do not keep a kubelet from leaving the cluster's API server to others.
+func TestKubeletAsksFewQuestionsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, most = 10, 4
+		b := newBench(t)
+		in := b.instance()
+		b.launch(in)
+		after(30 * time.Second)
+		m, ok := b.rt.Machine(in.ID)
+		if !ok {
+			t.Fatal("the machine is not on")
+		}
+		var asked atomic.Int32
+		answer := make(chan struct{})
+		b.api.refusing(func(_, path string) *apierrors.StatusError {
+			if strings.HasSuffix(path, "/tokenreviews") {
+				asked.Add(1)
+				<-answer
+			}
+			return nil
+		})
+		client := kubeletClient(m, in)
+		defer client.CloseIdleConnections()
+		var all sync.WaitGroup
+		for n := range clients {
+			all.Go(func() {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://node:10250/pods", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("Authorization", fmt.Sprint("Bearer stranger-", n))
+				res, err := client.Do(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _ = res.Body.Close(); res.StatusCode != http.StatusUnauthorized {
+					t.Errorf("a stranger's answer is %s", res.Status)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := asked.Load(); n != most {
+			t.Errorf("it asks %d questions at once, want %d", n, most)
+		}
+		close(answer)
+		all.Wait()
+		if n := asked.Load(); n != clients {
+			t.Errorf("it asked %d questions, want %d", n, clients)
+		}
+	})
+}
+
+// A kubelet that ends closes its connections, also those of clients that do not send what they have announced.
+func TestKubeletsConnectionsEndWithIt(t *testing.T) {
+	b := newBench(t)
+	b.script = func(ctx context.Context, job shell.Job) (shell.Result, error) { return shell.Run(ctx, job) }
+	if err := b.rt.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	in := b.instance()
+	b.launch(in)
+	m, ok := b.rt.Machine(in.ID)
+	if !ok {
+		t.Fatal("the machine is not on")
+	}
+	open := func(request string) (*tls.Conn, *bufio.Reader) {
+		t.Helper()
+		var conn net.Conn
+		testkit.Eventually(t, 20*time.Second, func() (err error) {
+			conn, err = m.Dial(t.Context(), in.PrivateIP.String(), 10250)
+			return err
+		})
+		c := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		return c, bufio.NewReader(c)
+	}
+	idle, answers := open("GET /pods HTTP/1.1\r\nHost: node\r\n\r\n")
+	res, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%s (%v)", res.Status, err)
+	}
+	_ = res.Body.Close()
+	slow, unanswered := open("POST /run/a/b/c HTTP/1.1\r\nHost: node\r\nContent-Length: 10\r\n\r\n")
+	run(t, m, "systemctl stop kubelet")
+	for name, c := range map[string]struct {
+		conn    *tls.Conn
+		answers *bufio.Reader
+	}{"an idle connection": {idle, answers}, "one with a request without its end": {slow, unanswered}} {
+		_ = c.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, c.answers); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s is open after the kubelet's end", name)
+		}
 	}
 }
 

@@ -67,6 +67,8 @@ type fakeAPI struct {
 	tokens []string
 	// daemons are the pods that every node gets.
 	daemons func() []*corev1.Pod
+	// reviewed are the tokens about which kubelets have asked.
+	reviewed []string
 	// permits answers access reviews; nil denies all.
 	permits func(authorizationv1.SubjectAccessReviewSpec) bool
 	// custom are objects of other kinds, by path, for holders of podToken.
@@ -239,7 +241,11 @@ func (a *fakeAPI) serve(verb string, u *url.URL, contentType string, body []byte
 		}
 		switch review := obj.(type) {
 		case *authenticationv1.TokenReview:
-			if name, ok := strings.CutPrefix(review.Spec.Token, "token-of-user:"); ok {
+			a.reviewed = append(a.reviewed, review.Spec.Token)
+			name, ok := strings.CutPrefix(review.Spec.Token, "token-of-user:")
+			if !ok {
+				review.Status.Error = "invalid bearer token"
+			} else {
 				review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
 					Username: name, Groups: []string{"people"}, Extra: map[string]authenticationv1.ExtraValue{"team": {"shop"}},
 				}}

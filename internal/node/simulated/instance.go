@@ -246,7 +246,7 @@ func (m *instance) serve(ctx context.Context, os *system, cfg *userdata.Config) 
 	os.klog('I', "server.go:526", "Kubelet version", "kubeletVersion", kubeletVersion(m.in.Image.KubeletVersion))
 	defer m.computer.Listen(healthPort, computers.Listener{Local: true, Serve: serveHealth})()
 	if m.fargate == nil { // nothing but the control plane reaches the kubelets of Fargate
-		defer m.computer.Listen(kubeletPort, computers.Listener{Serve: k.serveAPI()})()
+		defer m.computer.Listen(kubeletPort, computers.Listener{Serve: k.serveAPI(ctx)})()
 	}
 	if m.join(ctx, os, k) {
 		k.run(ctx)

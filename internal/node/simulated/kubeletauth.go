@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -13,16 +14,21 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// What EKS configures for how long a kubelet remembers what the cluster has said about its clients, and for how many.
+// The sizes and lifetimes of EKS's webhook caches.
 const (
 	tokensRemembered     = 2 * time.Minute
 	permissionRemembered = 5 * time.Minute
 	denialRemembered     = 30 * time.Second
 	clientsRemembered    = 256
 )
+
+// reviewsPerKubelet bounds the concurrent questions of one kubelet to the cluster, whose nodes share callsPerCluster: a kubelet's
+// client has limits, too.
+const reviewsPerKubelet = 4
 
 // finelyAuthorized is the minor version since which a kubelet asks for nodes/pods, nodes/healthz and nodes/configz before
 // nodes/proxy (KEP 2862). The version before brought the text of the refusal.
@@ -35,12 +41,17 @@ const finelyAuthorized = 33
 // AWS deviation: the API server cannot come with its client certificate, because it is not connected to simulated nodes.
 type gatekeeper struct {
 	k           *kubelet
-	tokens      *cache.LRUExpireCache // *authenticationv1.UserInfo by hash; nil means that the token is nobody's
+	tokens      *cache.LRUExpireCache // *authenticationv1.UserInfo by hash
 	permissions *cache.LRUExpireCache // bool by question
+	reviews     chan struct{}         // holds one element for each question that is being asked
 }
 
 func newGatekeeper(k *kubelet) *gatekeeper {
-	return &gatekeeper{k: k, tokens: cache.NewLRUExpireCacheWithClock(clientsRemembered, k.m.rt.clock), permissions: cache.NewLRUExpireCacheWithClock(clientsRemembered, k.m.rt.clock)}
+	return &gatekeeper{
+		k: k, reviews: make(chan struct{}, reviewsPerKubelet),
+		tokens:      cache.NewLRUExpireCacheWithClock(clientsRemembered, k.m.rt.clock),
+		permissions: cache.NewLRUExpireCacheWithClock(clientsRemembered, k.m.rt.clock),
+	}
 }
 
 // admit returns the status and text with which a request is refused; zero means that it is not.
@@ -52,8 +63,6 @@ func (g *gatekeeper) admit(r *http.Request) (status int, text string) {
 	user, err := g.authenticate(r.Context(), token)
 	if err != nil {
 		g.k.os.klog('E', "server.go:376", "Unable to authenticate the request due to an error", "err", err.Error())
-	}
-	if user == nil {
 		return http.StatusUnauthorized, "Unauthorized"
 	}
 	verb := map[string]string{"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[r.Method]
@@ -75,26 +84,41 @@ func (g *gatekeeper) admit(r *http.Request) (status int, text string) {
 	return http.StatusForbidden, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)\n", user.Username, verb, subresources)
 }
 
-// authenticate returns the owner of a token, or nil.
+// authenticate returns the owner of a token. As in a kubelet, an error is not remembered, and the API server gives one for each
+// token that it refuses.
+// https://github.com/kubernetes/apiserver/blob/v0.36.3/plugin/pkg/authenticator/token/webhook/webhook.go (AuthenticateToken) and
+// pkg/authentication/token/cache/cached_token_authenticator.go
 func (g *gatekeeper) authenticate(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
 	key := sha256.Sum256([]byte(token))
 	if known, ok := g.tokens.Get(key); ok {
 		return known.(*authenticationv1.UserInfo), nil
 	}
-	const path = "/apis/authentication.k8s.io/v1/tokenreviews"
 	review := authenticationv1.TokenReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}, Spec: authenticationv1.TokenReviewSpec{Token: token},
 	}
 	var out authenticationv1.TokenReview
-	if err := g.k.client.do(ctx, http.MethodPost, path, nil, &review, &out); err != nil {
-		return nil, fmt.Errorf("[invalid bearer token, %s]", g.k.said(err, "Post", path))
+	if err := g.ask(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", &review, &out); err != nil {
+		return nil, err
 	}
-	var user *authenticationv1.UserInfo
-	if out.Status.Authenticated {
-		user = &out.Status.User
+	if !out.Status.Authenticated {
+		return nil, errors.New(cmp.Or(out.Status.Error, "invalid bearer token"))
 	}
-	g.tokens.Add(key, user, tokensRemembered)
-	return user, nil
+	g.tokens.Add(key, &out.Status.User, tokensRemembered)
+	return &out.Status.User, nil
+}
+
+// ask sends a question to the cluster.
+func (g *gatekeeper) ask(ctx context.Context, path string, question, answer runtime.Object) error {
+	select {
+	case g.reviews <- struct{}{}:
+		defer func() { <-g.reviews }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := g.k.client.do(ctx, http.MethodPost, path, nil, question, answer); err != nil {
+		return errors.New(g.k.said(err, "Post", path))
+	}
+	return nil
 }
 
 // authorize reports whether a user may do something with a subresource of the node.
@@ -117,10 +141,9 @@ func (g *gatekeeper) authorize(ctx context.Context, user *authenticationv1.UserI
 	if known, ok := g.permissions.Get(key); ok {
 		return known.(bool), nil
 	}
-	const path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 	var out authorizationv1.SubjectAccessReview
-	if err := g.k.client.do(ctx, http.MethodPost, path, nil, &review, &out); err != nil {
-		return false, errors.New(g.k.said(err, "Post", path))
+	if err := g.ask(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &review, &out); err != nil {
+		return false, err
 	}
 	remembered := denialRemembered
 	if out.Status.Allowed {
@@ -133,7 +156,7 @@ func (g *gatekeeper) authorize(ctx context.Context, user *authenticationv1.UserI
 // subresources returns those of the node of which any permits a request.
 func subresources(path string, finely bool) []string {
 	under := func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
-	for _, s := range []struct{ root, sub string }{{"/stats", "stats"}, {"/metrics", "metrics"}, {"/logs", "log"}, {"/checkpoint", "checkpoint"}} {
+	for _, s := range []struct{ root, sub string }{{"/stats", "stats"}, {"/metrics", "metrics"}, {"/logs", "log"}, {"/checkpoint", "checkpoint"}, {"/statusz", "statusz"}, {"/flagz", "configz"}} {
 		if under(s.root) {
 			return []string{s.sub}
 		}

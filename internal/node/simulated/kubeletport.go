@@ -29,39 +29,75 @@ import (
 // kubeletPort is where the kubelet serves its API.
 const kubeletPort = 10250
 
-// serveAPI returns a function that serves one client of the kubelet's API. The cluster decides who may use it, and the node
-// has its pods to show. As on a kubelet, nobody has to be known to learn that a path does not exist.
+// zPages is the minor version since which a kubelet serves /flagz and /statusz (KEPs 4828 and 4827).
+const zPages = 36
+
+// serveAPI returns a function that serves one client of the kubelet's API, until ctx ends. The cluster decides who may use it, and
+// the node has its pods to show. Like a kubelet, it returns 404 for unknown paths without authenticating the client.
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/server/server.go (NewServer)
 //
 // AWS deviation: the certificate is signed by itself, not by the cluster.
-func (k *kubelet) serveAPI() func(net.Conn) {
+func (k *kubelet) serveAPI(ctx context.Context) func(net.Conn) {
 	in, name, now := k.m.in, k.name, k.now
 	certificate := sync.OnceValues(func() (*tls.Certificate, error) { return selfSigned(in, name, now()) })
 	keeper := newGatekeeper(k)
+	admitted := func(serve http.Handler) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if status, text := keeper.admit(r); status != 0 {
+				plainAnswer(status, text)(w, r)
+				return
+			}
+			serve.ServeHTTP(w, r)
+		}
+	}
+	noPods := func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "pods on simulated nodes run nothing: "+r.URL.Path+" is not implemented", http.StatusNotImplemented)
+	}
+	notImplemented := func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, r.URL.Path+" is not implemented on simulated nodes", http.StatusNotImplemented)
+	}
 	handler := http.NewServeMux()
 	handle := func(serve http.HandlerFunc, paths ...string) {
 		for _, p := range paths {
-			handler.HandleFunc(p, func(w http.ResponseWriter, r *http.Request) {
-				if status, text := keeper.admit(r); status != 0 {
-					w.WriteHeader(status)
-					_, _ = io.WriteString(w, text) // the client may be gone
-					return
-				}
-				serve(w, r)
-			})
+			handler.HandleFunc(p, admitted(serve))
 		}
 	}
-	handle(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }, "/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop")
-	handle(k.servePods, "/pods", "/pods/{$}")
-	handle(func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, "pods on simulated nodes run nothing: "+r.URL.Path+" is not implemented", http.StatusNotImplemented)
-	}, "/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods/", "/checkpoint/", "/stats/", "/metrics", "/metrics/cadvisor", "/metrics/probes", "/metrics/resource")
-	handle(func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, r.URL.Path+" is not implemented on simulated nodes", http.StatusNotImplemented)
-	}, "/configz", "/logs/", "/debug/pprof/", "/debug/flags/v")
+	handle(plainAnswer(http.StatusOK, "ok"), "/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop", "/healthz/device-plugin")
+	handle(noPods, "/metrics", "/metrics/cadvisor", "/metrics/probes", "/metrics/resource")
+	handle(notImplemented, "/metrics/slis", "/configz", "/debug/flags/v")
+	if minor(in.Image.KubeletVersion) >= zPages {
+		handle(notImplemented, "/flagz", "/statusz")
+	}
+	// Everything else is a web service, to which all paths below its own belong, even if it then does not know them.
+	services := http.NewServeMux()
+	services.HandleFunc("/", plainAnswer(http.StatusNotFound, "404: Page Not Found"))
+	service := func(serve http.HandlerFunc, methods []string, paths ...string) {
+		for _, p := range paths {
+			services.HandleFunc(p, plainAnswer(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
+			for _, method := range methods {
+				services.HandleFunc(method+" "+p, serve)
+			}
+		}
+	}
+	get, post, both := []string{http.MethodGet}, []string{http.MethodPost}, []string{http.MethodGet, http.MethodPost}
+	service(k.servePods, get, "/pods", "/pods/{$}")
+	service(noPods, get, "/runningpods/{$}", "/containerLogs/{namespace}/{pod}/{container}")
+	service(noPods, post, "/run/{namespace}/{pod}/{container}", "/run/{namespace}/{pod}/{uid}/{container}", "/checkpoint/{namespace}/{pod}/{container}")
+	service(noPods, both, "/exec/{namespace}/{pod}/{container}", "/exec/{namespace}/{pod}/{uid}/{container}",
+		"/attach/{namespace}/{pod}/{container}", "/attach/{namespace}/{pod}/{uid}/{container}",
+		"/portForward/{namespace}/{pod}", "/portForward/{namespace}/{pod}/{uid}", "/stats/summary")
+	service(notImplemented, get, "/logs/{path...}", "/debug/pprof/{path...}")
+	for _, root := range []string{"/pods", "/run", "/exec", "/attach", "/portForward", "/containerLogs"} {
+		handler.HandleFunc(root, admitted(services))
+		handler.HandleFunc(root+"/", admitted(services))
+	}
+	for _, root := range []string{"/stats/", "/runningpods/", "/checkpoint/", "/logs/", "/debug/pprof/"} {
+		handler.HandleFunc(root, admitted(services))
+	}
 	return func(conn net.Conn) {
 		one := newOneConn(conn)
 		server := http.Server{
-			Handler: handler, ErrorLog: log.New(io.Discard, "", 0), // of failed handshakes
+			Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: log.New(io.Discard, "", 0), // of failed handshakes
 			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
 		}
 		_ = server.Serve(&oneListener{conn: tls.Server(one, &tls.Config{ // it ends when the connection does
@@ -71,12 +107,16 @@ func (k *kubelet) serveAPI() func(net.Conn) {
 	}
 }
 
+// plainAnswer returns a handler that answers with a text and no more.
+func plainAnswer(status int, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text) // the client may be gone
+	}
+}
+
 // servePods writes the pods of the node.
 func (k *kubelet) servePods(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		http.Error(w, "405: Method Not Allowed", http.StatusMethodNotAllowed)
-		return
-	}
 	var list corev1.PodList
 	query := url.Values{"fieldSelector": {"spec.nodeName=" + k.name}, "resourceVersion": {"0"}}
 	err := k.client.do(r.Context(), http.MethodGet, "/api/v1/pods", query, nil, &list)
