@@ -35,7 +35,7 @@ func Provenances() []Provenance {
 			}},
 		{Step: StepUserData,
 			Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/configprovider/mime.go", "https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2023/runtime/bootstrap.sh"},
-			Assumed: []string{"Bottlerocket's settings other than those of Kubernetes have no effect"}},
+			Assumed: []string{"Bottlerocket's settings other than those of Kubernetes have no effect, except `host-containers.admin.enabled` and `host-containers.control.enabled`"}},
 		{Step: StepName,
 			Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go", "https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bin/private-dns-name"},
 			Assumed: []string{"nodeadm retries forever: the real one gives up after some minutes and retries only after a reboot"}},

@@ -230,6 +230,9 @@ func programs(t *testing.T, w World, m machine.Machine) {
 	if stdout, _, _ := run(machine.Command{Args: []string{"sh", "-c", `test "$(id -u)" = "$UID" -a "$UID" -gt 1000; echo $? $(id -un)`}, User: "ssm-user"}); stdout != "0 ssm-user\n" {
 		t.Errorf("a user created in the meantime: %q", stdout)
 	}
+	if stdout, stderr, _ := run(machine.Command{Args: []string{"sh", "-c", "sudo -u ssm-user touch ~ssm-user/x && stat -c %U ~ssm-user ~ssm-user/x"}}); stdout != "ssm-user\nssm-user\n" {
+		t.Errorf("the home folder of a new user, and a file of its own there, belong to %q (%s)", stdout, stderr)
+	}
 	if m.Abilities().Has(machine.FileAccess) {
 		f, err := m.Files()
 		if err != nil {

@@ -80,6 +80,9 @@ type Machine struct {
 	// not on the disk before. A nil file does not exist.
 	seen    map[string][]byte
 	kubelet chan struct{} // signalled when the kubelet must be (re)started or stopped
+
+	settingsMu sync.Mutex     // held while Bottlerocket's settings change or are read; taken before mu
+	modified   map[string]any // the settings that apiclient set has changed: strings and booleans by key
 }
 
 // CloudInitVersion returns the version of cloud-init in images of that family.
@@ -139,6 +142,9 @@ func New(in machine.Instance, world World) (*Machine, error) {
 	home := []string{"/home/ec2-user", "/home/ec2-user/.bash_profile", "/home/ec2-user/.bashrc"}
 	if in.Image.Family == images.Bottlerocket {
 		home = []string{"/home/ssm-user"}
+		if err := m.FS.MkdirAll(home[0], 0o755); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range home {
 		if err := m.FS.Chown(name, 1000, 1000); err != nil {

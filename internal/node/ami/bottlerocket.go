@@ -15,12 +15,11 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
-	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
 // Bottlerocket's host has no shell and no sshd. The Systems Manager agent runs in its control container, from which people get
 // into the admin container, and by sheltie from there onto the host. On simulated machines, all three share one disk; the
-// variable container says to a program in which it runs.
+// variable container says to a program in which it runs. Anyone may set it, so the boundary is only cosmetic.
 // https://bottlerocket.dev/en/os/latest/#/install/quickstart/aws/host-containers/
 // https://github.com/bottlerocket-os/bottlerocket-control-container, bottlerocket-admin-container
 const (
@@ -41,6 +40,9 @@ const bottlerocketAPI = "/usr/libexec/bottlerocket-api"
 
 // settingsFile has the settings that were changed by apiclient set.
 const settingsFile = "/var/lib/bottlerocket/settings.json"
+
+// maxSettings bounds the size of settingsFile.
+const maxSettings = 64 << 10
 
 // bottlerocketFiles are what the containers have.
 func (m *Machine) bottlerocketFiles() []imageFile {
@@ -92,13 +94,10 @@ case "$1" in
 -t | -T | --tty | --no-tty) shift ;;
 esac
 target=$1
-` + bottlerocketAPI + ` exec "$@" || exit
+` + bottlerocketAPI + ` exec "$@" </dev/null || exit
 shift
-if [ "$target" = admin ]; then
-    sudo container=admin "$@"
-else
-    "$@"
-fi
+[ "$target" = admin ] || target=
+sudo container=$target "$@"
 `
 	enableAdmin = `#!/bin/bash
 if apiclient raw -u "/settings?keys=settings.host-containers.admin.enabled" | grep -q true; then
@@ -175,7 +174,8 @@ func (m *Machine) bottlerocketProgram(c *shell.Call, name string) func(context.C
 	if name == bottlerocketAPI {
 		return m.apiclient
 	}
-	if !slices.Contains(bottlerocketPrograms[c.Getenv("container")], name) {
+	where := c.Getenv("container")
+	if !slices.Contains(bottlerocketPrograms[where], name) || where != inControl && !m.hostContainer("admin") {
 		return nil
 	}
 	return m.program(name)
@@ -199,10 +199,7 @@ func (m *Machine) apiclient(_ context.Context, c *shell.Call) int {
 		_, _ = out.WriteTo(c.Stdout) // the program that reads it may have ended
 		return 0
 	}
-	settings, err := m.settings(c.FS)
-	if err != nil {
-		return fail("%s", err)
-	}
+	settings := m.settings()
 	all := map[string]any{"settings": settings, "os": m.bottlerocketOS()}
 	command := ""
 	if len(args) > 0 {
@@ -221,7 +218,7 @@ func (m *Machine) apiclient(_ context.Context, c *shell.Call) int {
 		if len(keys) == 0 {
 			keys = []string{"os.", "settings."}
 		}
-		return show(selected(all, keys), "  ")
+		return show(selected(all, hasPrefix(keys...)), "  ")
 	case command == "raw" || command == "-u" || command == "--uri":
 		if command == "raw" {
 			args = args[1:]
@@ -235,14 +232,14 @@ func (m *Machine) apiclient(_ context.Context, c *shell.Call) int {
 		}
 		return show(v, "")
 	case command == "set":
-		return m.set(c, settings, args[1:])
+		return m.set(c, args[1:])
 	case command == "exec" && len(args) < 3:
 		return fail("apiclient exec needs a container and a command: apiclient exec admin bash")
+	case command == "exec" && args[1] != "admin" && args[1] != "control":
+		return fail("Failed to exec: simulated machines only have the host containers admin and control, not '%s'", args[1])
+	case command == "exec" && !m.hostContainer(args[1]):
+		return fail("Failed to exec: the host container '%s' is not running", args[1])
 	case command == "exec":
-		enabled, known := lookUp(settings, []string{"host-containers", args[1], "enabled"})
-		if !known || enabled != true {
-			return fail("Failed to exec: the host container '%s' is not running", args[1])
-		}
 		return 0
 	case command == "-h" || command == "--help" || command == "":
 		fmt.Fprintln(c.Stderr, "Usage: apiclient [SUBCOMMAND] [OPTION]...\n\nOn simulated machines: get [PREFIX ...], raw -u URI, set KEY=VALUE ..., exec TARGET COMMAND [ARG ...].")
@@ -255,43 +252,94 @@ func (m *Machine) apiclient(_ context.Context, c *shell.Call) int {
 var settable = []string{"motd", "host-containers.admin.enabled", "host-containers.control.enabled"}
 
 // set changes settings.
-func (m *Machine) set(c *shell.Call, settings map[string]any, pairs []string) int {
+func (m *Machine) set(c *shell.Call, pairs []string) int {
+	fail := func(format string, a ...any) int {
+		fmt.Fprintf(c.Stderr, "Failed to change settings: "+format+"\n", a...)
+		return 1
+	}
+	if len(pairs) == 0 {
+		fmt.Fprintln(c.Stderr, "Must specify key=value settings or --json settings with 'set'")
+		return 2
+	}
+	wanted := map[string]any{}
 	for _, p := range pairs {
 		key, value, ok := strings.Cut(p, "=")
 		key = strings.TrimPrefix(key, "settings.")
-		if !ok || !slices.Contains(settable, key) {
-			fmt.Fprintf(c.Stderr, "Failed to change settings: %q: simulated machines can only change %s\n", p, strings.Join(settable, ", "))
-			return 1
+		switch {
+		case !ok || !slices.Contains(settable, key):
+			return fail("%q: simulated machines can only change %s", p, strings.Join(settable, ", "))
+		case key == "motd":
+			wanted[key] = value
+		case value != "true" && value != "false":
+			return fail("%s must be true or false, not %q", key, value)
+		default:
+			wanted[key] = value == "true"
 		}
-		var v any = value
-		if key != "motd" {
-			if v = value == "true"; value != "true" && value != "false" {
-				fmt.Fprintf(c.Stderr, "Failed to change settings: %s must be true or false, not %q\n", key, value)
-				return 1
-			}
-		}
-		put(settings, strings.Split(key, "."), v)
 	}
-	changed, err := json.Marshal(settings)
+	m.settingsMu.Lock()
+	defer m.settingsMu.Unlock()
+	modified := map[string]any{}
+	maps.Copy(modified, m.modified)
+	maps.Copy(modified, wanted)
+	b, err := json.Marshal(modified)
+	if err == nil && len(b) > maxSettings {
+		err = fmt.Errorf("simulated machines keep at most %d bytes of them", maxSettings)
+	}
+	// Not to c.FS, which other programs do not see before this one's script ends.
 	if err == nil {
-		err = c.FS.As(0, 0).MkdirAll(path.Dir(settingsFile), 0o755)
+		err = m.FS.MkdirAll(path.Dir(settingsFile), 0o755)
 	}
 	if err == nil {
-		err = c.FS.As(0, 0).WriteFile(settingsFile, changed, 0o600)
+		err = m.FS.WriteFile(settingsFile, b, 0o600)
 	}
 	if err != nil {
-		fmt.Fprintf(c.Stderr, "Failed to change settings: %s\n", err)
-		return 1
+		return fail("%s", err)
+	}
+	m.modified = modified
+	switch wanted["host-containers.control.enabled"] { // the agent runs in the control container
+	case true:
+		m.start(agentPackage)
+	case false:
+		m.stop(agentPackage)
 	}
 	return 0
 }
 
-// settings returns the machine's settings: as they were changed, or as user data has them.
-func (m *Machine) settings(files *vfs.FS) (map[string]any, error) {
-	out := map[string]any{}
-	if b, err := files.As(0, 0).ReadFile(settingsFile); err == nil {
-		return out, json.Unmarshal(b, &out)
+// loadSettings reads the settings that apiclient set has changed before the machine booted. root may have written anything
+// into their file.
+func (m *Machine) loadSettings() {
+	info, err := m.FS.Stat(settingsFile)
+	if err != nil {
+		return // nothing was changed
 	}
+	if info.Size() > maxSettings {
+		m.Log("apiserver", fmt.Sprintf("%s is ignored: it has more than %d bytes", settingsFile, maxSettings))
+		return
+	}
+	var saved map[string]any
+	b, err := m.FS.ReadFile(settingsFile)
+	if err == nil {
+		err = json.Unmarshal(b, &saved)
+	}
+	if err != nil {
+		m.Log("apiserver", settingsFile+" is ignored: "+err.Error())
+		return
+	}
+	m.settingsMu.Lock()
+	defer m.settingsMu.Unlock()
+	m.modified = map[string]any{}
+	for _, key := range settable {
+		_, text := saved[key].(string)
+		_, flag := saved[key].(bool)
+		if text && key == "motd" || flag && key != "motd" {
+			m.modified[key] = saved[key]
+		}
+	}
+}
+
+// settings returns the machine's settings: some defaults, those of user data, and what was changed.
+func (m *Machine) settings() map[string]any {
+	out := map[string]any{}
 	for key, v := range map[string]any{
 		"aws.region": m.In.Region, "motd": "Welcome to Bottlerocket!", "network.hostname": m.In.PrivateDNSName,
 		"kubernetes.authentication-mode": "aws", "kubernetes.standalone-mode": false, "kubernetes.node-ip": m.In.PrivateIP.String(),
@@ -306,7 +354,18 @@ func (m *Machine) settings(files *vfs.FS) (map[string]any, error) {
 	if err := toml.Unmarshal(m.In.UserData, &given); err == nil { // otherwise the node's own step says so
 		merge(out, given.Settings)
 	}
-	return out, nil
+	m.settingsMu.Lock()
+	defer m.settingsMu.Unlock()
+	for key, v := range m.modified {
+		put(out, strings.Split(key, "."), v)
+	}
+	return out
+}
+
+// hostContainer reports whether a host container runs, which its setting says.
+func (m *Machine) hostContainer(name string) bool {
+	enabled, _ := lookUp(m.settings(), []string{"host-containers", name, "enabled"})
+	return enabled == true
 }
 
 // bottlerocketOS is what the API says about the operating system.
@@ -318,33 +377,44 @@ func (m *Machine) bottlerocketOS() map[string]any {
 }
 
 // resource returns what the API has at a URI.
+// https://github.com/bottlerocket-os/bottlerocket/blob/develop/sources/api/apiserver/src/server/mod.rs
 func resource(all map[string]any, uri string) (any, bool) {
 	u, err := url.Parse(uri)
 	if err != nil {
 		return nil, false
 	}
 	query := u.Query()
+	keys, prefix := query.Get("keys"), query.Get("prefix")
+	match := hasPrefix("settings." + strings.TrimPrefix(prefix, "settings."))
+	if keys != "" {
+		wanted := strings.Split(keys, ",")
+		match = func(key string) bool { return slices.Contains(wanted, key) }
+	}
 	switch name := strings.Trim(u.Path, "/"); {
-	case name == "" && query.Has("prefix"):
-		return selected(all, query["prefix"]), true
-	case name == "":
+	case name == "" && prefix != "":
+		return selected(all, hasPrefix(prefix)), true
+	case name == "" && u.RawQuery == "":
 		return all, true
-	case name == "settings" && (query.Has("keys") || query.Has("prefix")):
-		var keys []string
-		for _, k := range slices.Concat(strings.Split(query.Get("keys"), ","), query["prefix"]) {
-			if k != "" {
-				keys = append(keys, "settings."+strings.TrimPrefix(k, "settings."))
-			}
+	case name == "settings" && (keys != "" || prefix != ""):
+		if out, ok := selected(all, match)["settings"]; ok {
+			return out, true
 		}
-		return selected(all, keys)["settings"], true
+		return map[string]any{}, true
 	case all[name] != nil && u.RawQuery == "":
 		return all[name], true
 	}
 	return nil, false
 }
 
-// selected returns the parts of a tree whose keys have any of the prefixes.
-func selected(tree map[string]any, prefixes []string) map[string]any {
+// hasPrefix returns a function that reports whether a key has any of the prefixes.
+func hasPrefix(prefixes ...string) func(key string) bool {
+	return func(key string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
+	}
+}
+
+// selected returns the parts of a tree whose keys match.
+func selected(tree map[string]any, match func(key string) bool) map[string]any {
 	out := map[string]any{}
 	var walk func(at []string, v any)
 	walk = func(at []string, v any) {
@@ -354,8 +424,7 @@ func selected(tree map[string]any, prefixes []string) map[string]any {
 			}
 			return
 		}
-		key := strings.Join(at, ".")
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
+		if match(strings.Join(at, ".")) {
 			put(out, at, v)
 		}
 	}

@@ -30,7 +30,7 @@ const (
 var folders = []string{
 	"/boot", "/dev", "/etc/cni/net.d", "/etc/containerd", "/etc/cron.d", "/etc/cron.daily", "/etc/default", "/etc/eks/containerd", "/etc/kubernetes/kubelet", "/etc/kubernetes/manifests", "/etc/kubernetes/pki",
 	"/etc/logrotate.d", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/pki/ca-trust/source/anchors", "/etc/profile.d", "/etc/rsyslog.d", "/etc/security/limits.d", "/etc/ssh", "/etc/sudoers.d",
-	"/etc/sysconfig", "/etc/sysctl.d", "/etc/systemd/system", "/etc/udev/rules.d", "/etc/yum.repos.d", "/home/ec2-user", "/home/ssm-user", "/mnt", "/opt/aws/bin", "/proc/sys/kernel", "/root", "/run", "/srv", "/sys", "/tmp",
+	"/etc/sysconfig", "/etc/sysctl.d", "/etc/systemd/system", "/etc/udev/rules.d", "/etc/yum.repos.d", "/home/ec2-user", "/mnt", "/opt/aws/bin", "/proc/sys/kernel", "/root", "/run", "/srv", "/sys", "/tmp",
 	"/usr/bin", "/usr/lib/systemd/system", "/usr/local/bin", "/usr/share", "/var/lib/cloud/instance", "/var/lib/kubelet", "/var/log/pods", "/var/spool/cron", "/var/tmp",
 }
 

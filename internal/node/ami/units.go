@@ -166,6 +166,9 @@ func (m *Machine) StartServices() {
 	if LacksConnect(m.In.Image, m.FS) {
 		_ = m.installConnect(m.FS)
 	}
+	if m.In.Image.Family == images.Bottlerocket {
+		m.loadSettings()
+	}
 	list, _ := m.FS.ReadDir(wants) // if it does not exist, nothing is enabled
 	var names []string
 	for _, name := range atBoot(m.In.Image) {
@@ -177,7 +180,7 @@ func (m *Machine) StartServices() {
 		names = append(names, strings.TrimSuffix(e.Name(), ".service"))
 	}
 	for _, name := range names {
-		if masked(m.FS, name) {
+		if masked(m.FS, name) || m.switchedOff(name) {
 			continue
 		}
 		m.mu.Lock()
@@ -280,7 +283,14 @@ func (m *Machine) names() []string {
 }
 
 // Boots reports whether a unit starts when the machine boots.
-func (m *Machine) Boots(unit string) bool { return m.enabledWord(m.FS, unit) == "enabled" }
+func (m *Machine) Boots(unit string) bool {
+	return m.enabledWord(m.FS, unit) == "enabled" && !m.switchedOff(unit)
+}
+
+// switchedOff reports whether a unit does not run because Bottlerocket's control container, in which the agent is, does not.
+func (m *Machine) switchedOff(unit string) bool {
+	return unit == agentPackage && m.In.Image.Family == images.Bottlerocket && !m.hostContainer("control")
+}
 
 // Refresh kills a unit if there is a fault that does not let it run, and starts the unit again when the fault is over, as
 // systemd does.

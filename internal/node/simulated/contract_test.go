@@ -100,7 +100,7 @@ func TestSimulatedMachinesAreMachines(t *testing.T) {
 	t.Run("Amazon Linux", func(t *testing.T) { machinetest.Run(t, computer(t, images.AL2023)) })
 }
 
-// Nodes of EKS Auto Mode let nobody in.
+// EKS Auto Mode nodes do not allow access.
 func TestAutoModeHasNoShell(t *testing.T) {
 	w := computer(t, images.Bottlerocket)
 	w.Instance.Operator = "eks.amazonaws.com"
@@ -158,14 +158,20 @@ func TestBottlerocketsContainers(t *testing.T) {
 		{"apiclient set motd", "Failed to change settings: \"motd\": simulated machines can only change motd, host-containers.admin.enabled, host-containers.control.enabled\n", 1},
 		{"apiclient set kubernetes.max-pods=3 2>&1 | cut -d: -f 1", "Failed to change settings\n", 0},
 		{"apiclient set settings.motd='hi there' && apiclient raw -u '/settings?keys=settings.motd'", `{"motd":"hi there"}` + "\n", 0},
+		{"apiclient set", "Must specify key=value settings or --json settings with 'set'\n", 2},
+		{"apiclient raw -u '/settings?keys=settings.mot'; apiclient raw -u '/settings?prefix=nothing'; apiclient get settings.nothing", "{}\n{}\n{}\n", 0},
+		{"apiclient set motd=$(printf %070000d 0)", "Failed to change settings: simulated machines keep at most 65536 bytes of them\n", 1},
 		{"apiclient exec control id -un", "root\n", 0},
+		{"apiclient exec other id", "Failed to exec: simulated machines only have the host containers admin and control, not 'other'\n", 1},
+		{"container=host systemctl stop containerd", "sh: line 1: systemctl: command not found\n", 127},
 		{"apiclient exec admin id", "Failed to exec: the host container 'admin' is not running\n", 1},
 		{"enable-admin-container | head -n 1; enable-admin-container | cut -c 1-38 | head -n 1", "Enabling admin container\nThe admin container is already enabled\n", 0},
 		{"apiclient exec -T admin sh -c 'echo $container; id -un'", "admin\nroot\n", 0},
 		{"systemctl is-active containerd", "sh: line 1: systemctl: command not found\n", 127},
 		{"apiclient exec admin systemctl is-active containerd 2>&1 | grep -c 'command not found'", "1\n", 0},
 		{"sheltie", "sheltie: only the admin container can reach the host\n", 1},
-		{"apiclient exec admin sh -c 'container=host systemctl is-active containerd'", "active\n", 0},
+		{"echo systemctl is-active containerd | apiclient exec admin sheltie", "active\n", 0},
+		{"apiclient exec admin apiclient exec control sh -c 'echo $container; sheltie'", "\nsheltie: only the admin container can reach the host\n", 1},
 		{"apiclient exec admin ip -br link show dev eth0 | cut -d ' ' -f 1", "eth0\n", 0},
 		{"disable-admin-container; apiclient exec admin true 2>&1", "Disabling admin container\nThe admin container is now disabled - it should stop soon.\nFailed to exec: the host container 'admin' is not running\n", 1},
 	} {
@@ -189,15 +195,77 @@ func TestBottlerocketsContainers(t *testing.T) {
 		}
 		rest = after
 	}
-	// A reboot keeps what was changed.
-	run(t, m, "enable-admin-container")
+	// The agent runs in the control container.
+	agent := func(want bool) {
+		t.Helper()
+		if active, boots := r.(*simulated.Runtime).Unit(w.Instance.ID, "amazon-ssm-agent"); active != want || boots != want {
+			t.Errorf("the agent runs: %v, and does after a reboot: %v; want %v", active, boots, want)
+		}
+	}
+	agent(true)
+	run(t, m, "apiclient set host-containers.control.enabled=false")
+	agent(false)
+	if out, status := run(t, m, "apiclient exec control true"); out != "Failed to exec: the host container 'control' is not running\n" || status != 1 {
+		t.Errorf("%q, status %d", out, status)
+	}
 	if err := m.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m, _ = r.Machine(w.Instance.ID)
 	booted()
-	if out, status := run(t, m, "apiclient exec admin id -un"); out != "root\n" || status != 0 {
+	agent(false)
+	run(t, m, "apiclient set host-containers.control.enabled=true")
+	agent(true)
+	// Of two changes at once, none is lost.
+	var both sync.WaitGroup
+	for _, pair := range []string{"motd=both", "host-containers.admin.enabled=true"} {
+		both.Go(func() {
+			if _, err := machine.Run(t.Context(), m, machine.Command{Args: []string{"apiclient", "set", pair}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	// A reboot keeps what was changed.
+	if err := m.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m, _ = r.Machine(w.Instance.ID)
+	booted()
+	if out, status := run(t, m, "apiclient exec admin id -un; apiclient raw -u '/settings?keys=settings.motd'"); out != "root\n"+`{"motd":"both"}`+"\n" || status != 0 {
 		t.Errorf("after a reboot: %q, status %d", out, status)
+	}
+	// What root has written into the settings' file is not trusted.
+	for _, text := range []string{"null", `{"motd": 3, "host-containers.admin.enabled": "yes", "host-containers": null}`, "[", "$(printf %70000s null)"} {
+		run(t, m, `echo "`+strings.ReplaceAll(text, `"`, `\"`)+`" > /var/lib/bottlerocket/settings.json`)
+		if err := m.Reboot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m, _ = r.Machine(w.Instance.ID)
+		booted()
+		if out, status := run(t, m, "apiclient raw -u '/settings?keys=settings.motd,settings.host-containers.admin.enabled'; apiclient set motd=again"); status != 0 || out != `{"host-containers":{"admin":{"enabled":false}},"motd":"Welcome to Bottlerocket!"}`+"\n" {
+			t.Errorf("with the settings %.80s: %q, status %d", text, out, status)
+		}
+	}
+}
+
+// User data can switch the control container off, and the agent with it.
+func TestBottlerocketWithoutControlContainer(t *testing.T) {
+	w := computer(t, images.Bottlerocket)
+	w.Instance.UserData = []byte("[settings.host-containers.control]\nenabled = false\n")
+	r := w.Runtime(t)
+	defer r.Shutdown(context.Background())
+	if err := r.Start(t.Context(), w.Instance); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := r.Machine(w.Instance.ID)
+	select {
+	case <-m.Booted():
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not boot")
+	}
+	if active, _ := r.(*simulated.Runtime).Unit(w.Instance.ID, "amazon-ssm-agent"); active {
+		t.Error("the agent runs")
 	}
 }
 

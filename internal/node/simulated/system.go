@@ -32,7 +32,7 @@ type system struct {
 // Image implements computers.Guest.
 func (m *instance) Image() (*computers.Image, error) {
 	bottlerocket := m.in.Image.Family == images.Bottlerocket
-	if m.in.Fargate || m.rt.options.RunScript == nil || bottlerocket && m.in.Operator != "" { // nodes of EKS Auto Mode let nobody in
+	if m.in.Fargate || m.rt.options.RunScript == nil || bottlerocket && m.in.Operator != "" { // EKS Auto Mode nodes do not allow access
 		return nil, nil
 	}
 	local := &localHTTP{dial: m.dial}
