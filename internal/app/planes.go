@@ -99,6 +99,10 @@ func (p planes) Version(id string) string {
 
 func (p planes) Release(ctx context.Context, id string) error { return p.m.Release(ctx, id) }
 
+func (p planes) ReleaseOf(ctx context.Context, id, owner string) error {
+	return p.m.ReleaseOf(ctx, id, owner)
+}
+
 func (p planes) SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error {
 	a := controlplane.Access{Public: public, Private: private}
 	for _, c := range cidrs {
