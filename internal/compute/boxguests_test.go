@@ -18,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/reach/reachtest"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 var guestAll = netip.MustParsePrefix("0.0.0.0/0")
@@ -56,10 +57,10 @@ func boxesOf(ids ...string) map[string]machine.Instance {
 }
 
 // guestsFor is the network of machines that run containers, and where each may connect to simulated machines.
-func guestsFor(s *reach.Snapshot, boxes map[string]machine.Instance) (*boxNetwork, map[string]map[guestPort]bool) {
+func guestsFor(t testing.TB, s *reach.Snapshot, boxes map[string]machine.Instance) (*boxNetwork, map[string]map[guestPort]bool) {
 	n := &boxNetwork{
 		machines: &Machines{network: newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return s, nil }, 0)},
-		boxes:    map[string]*boxLinks{}, answers: newBoxAnswers(), log: slog.New(slog.DiscardHandler),
+		boxes:    map[string]*boxLinks{}, answers: newBoxAnswers(), log: testlog.New(t),
 	}
 	return n, n.answers.addGuests(n.guestsOf(s, fabric.Compile(s), boxes), boxes)
 }
@@ -92,7 +93,7 @@ func TestGuestsAnswerBoxes(t *testing.T) {
 		guest.Addresses = append(guest.Addresses, reach.Address{Private: netip.MustParseAddr("10.0.0.60")}) // a pod's
 		s := edited(guestWorld(), guestEverything("sg-1"), guestEverything("sg-2", tt.rules...), guestEverything("sg-4"),
 			&reach.Instance{ID: "i-2"}, guest, &reach.Instance{ID: "i-4"}, guestAt(4, "10.0.0.8", "sg-4"))
-		n, open := guestsFor(s, boxes)
+		n, open := guestsFor(t, s, boxes)
 		if got := n.answers.in("vpc-1"); !slices.Equal(got, tt.answers) {
 			t.Errorf("%s: the network answers at %v, want %v", tt.name, got, tt.answers)
 		}
@@ -141,7 +142,7 @@ func TestGuestsOfConnectedVPCs(t *testing.T) {
 		guest(3, "vpc-3", "10.3.0.6"), // peered with a peer
 		guest(4, "vpc-4", "10.0.0.6"), // of the same range, but not connected
 	)...)
-	n, _ := guestsFor(s, boxesOf("i-1"))
+	n, _ := guestsFor(t, s, boxesOf("i-1"))
 	if got, want := n.answers.in("vpc-1"), addressPorts("10.2.0.6:22"); !slices.Equal(got, want) {
 		t.Errorf("the network answers at %v, want %v", got, want)
 	}
@@ -151,7 +152,7 @@ func TestGuestsOfConnectedVPCs(t *testing.T) {
 	s = edited(s, &public, &reach.InternetGateway{ID: "igw-4", VPC: "vpc-4"}, &reach.RouteTable{ID: "rtb-of-vpc-4", VPC: "vpc-4", Main: true, Routes: []reach.Route{
 		{Destination: prefix("10.0.0.0/16"), Target: reach.Local}, {Destination: guestAll, Target: "igw-4"},
 	}})
-	n, _ = guestsFor(s, boxesOf("i-1"))
+	n, _ = guestsFor(t, s, boxesOf("i-1"))
 	if got, want := n.answers.in("vpc-1"), addressPorts("10.2.0.6:22", "54.0.0.6:22"); !slices.Equal(got, want) {
 		t.Errorf("with an internet gateway, the network answers at %v, want %v", got, want)
 	}
@@ -283,7 +284,7 @@ func TestGuestsThatShareAName(t *testing.T) {
 		}},
 		&reach.Instance{ID: "i-2"}, guestAt(2, "10.0.0.6", "sg-2"), &reach.Instance{ID: "i-3"}, guestAt(3, "10.0.0.7", "sg-3"))
 	boxes := boxesOf("i-1")
-	n, open := guestsFor(s, boxes)
+	n, open := guestsFor(t, s, boxes)
 	m := n.machines
 	m.cfg.ControlPlanes, m.runtime = noPlanes{}, namedMachines{}
 	n.guests = &guests{machines: m}

@@ -246,7 +246,7 @@ func (c *child) outside(ctx context.Context, job int64, first []vfs.Record, file
 			return finish(a.Stdout), true
 		}
 		_, _ = call.Stdout.Write(a.Stdout)
-		if !a.Found && in != nil { // a script of that name may read it
+		if !a.Found && read.Len() > 0 { // a script of that name may read it
 			call.Stdin = io.MultiReader(&read, call.Stdin)
 		}
 		return a.Status, a.Found
