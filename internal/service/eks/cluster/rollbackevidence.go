@@ -72,7 +72,9 @@ func (s *Service) askForRollback(ctx context.Context, key store.Key, ev *evidenc
 	}
 	paths, auto := pathsOf(current.IntroducesFields), autonodes.Enabled(&ev.cluster.Cluster)
 	if auto {
-		paths[podsURI] = paths[podsURI] // lists pods, even if they have no newer fields
+		if _, ok := paths[podsURI]; !ok {
+			paths[podsURI] = nil // pods are listed even if they have no newer fields
+		}
 		if back.pools, err = ses.Objects.List(ctx, autonodes.NodePools); err != nil {
 			return err
 		}
