@@ -134,8 +134,8 @@ func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 	}
 }
 
-// restAfter returns how long run rests after work that took a time, so that it uses at most a twentieth of the time. But the
-// network follows EC2's within about a second: the work may have waited for the host to start.
+// restAfter returns how long run rests after a change: 20 times as long as the change took, to use little CPU, but at most a
+// second, so that the network soon follows EC2's.
 func restAfter(work time.Duration) time.Duration {
 	return min(max(100*time.Millisecond, 20*work), time.Second)
 }

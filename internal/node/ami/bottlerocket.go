@@ -169,7 +169,7 @@ func (m *Machine) Shells() (env []string, prompt func(user string, env []string)
 	return bottlerocketEnvironment, bottlerocketPrompt
 }
 
-// bottlerocketProgram returns a program of Bottlerocket, or nil if there is none of that name where the call comes from.
+// bottlerocketProgram returns the Bottlerocket program with the given name, or nil if the caller's container does not have it.
 func (m *Machine) bottlerocketProgram(c *shell.Call, name string) func(context.Context, *shell.Call) int {
 	if name == bottlerocketAPI {
 		return m.apiclient

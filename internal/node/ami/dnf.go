@@ -206,7 +206,7 @@ func (t *transaction) install(ctx context.Context, names []string, downgrade boo
 	}
 	t.say("Dependencies resolved.\n\nInstalling:\n %s\n\nTransaction Summary\nInstall  %d Package%s\n", strings.Join(fresh, "\n "), len(fresh), map[bool]string{true: "s"}[len(fresh) > 1])
 	if !t.yes {
-		// Nobody can answer prompts in user data.
+		// User data runs without a terminal, so the prompt is not answered.
 		fmt.Fprint(t.c.Stdout, "Is this ok [y/N]: Operation aborted.\n")
 		return 1
 	}

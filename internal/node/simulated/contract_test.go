@@ -28,7 +28,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
-	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/machinetest"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
@@ -120,6 +119,15 @@ func TestAutoModeHasNoShell(t *testing.T) {
 	}
 }
 
+func awaitBoot(t *testing.T, m machine.Machine) {
+	t.Helper()
+	select {
+	case <-m.Booted():
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not boot")
+	}
+}
+
 // Bottlerocket has a shell in its control container, from which one gets into the admin container and onto the host.
 func TestBottlerocketsContainers(t *testing.T) {
 	w := computer(t, images.Bottlerocket)
@@ -130,15 +138,7 @@ func TestBottlerocketsContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := r.Machine(w.Instance.ID)
-	booted := func() {
-		t.Helper()
-		select {
-		case <-m.Booted():
-		case <-time.After(20 * time.Second):
-			t.Fatal("it does not boot")
-		}
-	}
-	booted()
+	awaitBoot(t, m)
 	if v := r.(*simulated.Runtime).AgentVersion(w.Instance.ID); v == "" {
 		t.Error("it has no agent")
 	}
@@ -212,7 +212,7 @@ func TestBottlerocketsContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ = r.Machine(w.Instance.ID)
-	booted()
+	awaitBoot(t, m)
 	agent(false)
 	run(t, m, "apiclient set host-containers.control.enabled=true")
 	agent(true)
@@ -231,7 +231,7 @@ func TestBottlerocketsContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ = r.Machine(w.Instance.ID)
-	booted()
+	awaitBoot(t, m)
 	if out, status := run(t, m, "apiclient exec admin id -un; apiclient raw -u '/settings?keys=settings.motd'"); out != "root\n"+`{"motd":"both"}`+"\n" || status != 0 {
 		t.Errorf("after a reboot: %q, status %d", out, status)
 	}
@@ -242,7 +242,7 @@ func TestBottlerocketsContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, _ = r.Machine(w.Instance.ID)
-		booted()
+		awaitBoot(t, m)
 		if out, status := run(t, m, "apiclient raw -u '/settings?keys=settings.motd,settings.host-containers.admin.enabled'; apiclient set motd=again"); status != 0 || out != `{"host-containers":{"admin":{"enabled":false}},"motd":"Welcome to Bottlerocket!"}`+"\n" {
 			t.Errorf("with the settings %.80s: %q, status %d", text, out, status)
 		}
@@ -259,11 +259,7 @@ func TestBottlerocketWithoutControlContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := r.Machine(w.Instance.ID)
-	select {
-	case <-m.Booted():
-	case <-time.After(20 * time.Second):
-		t.Fatal("it does not boot")
-	}
+	awaitBoot(t, m)
 	if active, _ := r.(*simulated.Runtime).Unit(w.Instance.ID, "amazon-ssm-agent"); active {
 		t.Error("the agent runs")
 	}
@@ -404,7 +400,7 @@ func TestKubeletsPort(t *testing.T) {
 		t.Errorf("it asked the cluster %d times about a token that was refused twice", n)
 	}
 	b.api.mu.Unlock()
-	// Without an answer, nobody is known, and nobody is allowed.
+	// If the cluster does not answer, the kubelet authenticates and authorizes no client.
 	b.api.refusing(func(_, path string) *apierrors.StatusError {
 		if strings.HasSuffix(path, "reviews") {
 			return apierrors.NewInternalError(errors.New("no"))
@@ -489,11 +485,7 @@ func TestKubeletAsksFewQuestionsAtOnce(t *testing.T) {
 // A kubelet that ends closes its connections, also those of clients that do not send what they have announced.
 func TestKubeletsConnectionsEndWithIt(t *testing.T) {
 	b := newBench(t)
-	b.script = func(ctx context.Context, job shell.Job) (shell.Result, error) { return shell.Run(ctx, job) }
-	if err := b.rt.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	b.start()
+	b.restartWithShell()
 	in := b.instance()
 	b.launch(in)
 	m, ok := b.rt.Machine(in.ID)

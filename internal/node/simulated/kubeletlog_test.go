@@ -1,7 +1,6 @@
 package simulated_test
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -24,11 +22,7 @@ import (
 func TestKubeletsStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		b.script = func(ctx context.Context, job shell.Job) (shell.Result, error) { return shell.Run(ctx, job) }
-		if err := b.rt.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		b.start()
+		b.restartWithShell()
 		in := b.instance()
 		b.dialErr = &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.9:443")), Err: os.ErrDeadlineExceeded}
 		b.launch(in)
@@ -138,11 +132,7 @@ func TestKubeletsStory(t *testing.T) {
 func TestKubeletForgetsOldErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		b.script = func(ctx context.Context, job shell.Job) (shell.Result, error) { return shell.Run(ctx, job) }
-		if err := b.rt.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		b.start()
+		b.restartWithShell()
 		in := b.instance()
 		nodes := schema.GroupResource{Resource: "nodes"}
 		b.api.refusing(func(_, path string) *apierrors.StatusError {

@@ -82,6 +82,16 @@ func (b *bench) awsNode() *corev1.Pod {
 	return p
 }
 
+// restartWithShell starts the runtime again, and from then on scripts really run.
+func (b *bench) restartWithShell() {
+	b.t.Helper()
+	b.script = func(ctx context.Context, job shell.Job) (shell.Result, error) { return shell.Run(ctx, job) }
+	if err := b.rt.Shutdown(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.start()
+}
+
 // start makes a runtime, as a daemon's start does.
 func (b *bench) start() {
 	b.t.Helper()

@@ -343,7 +343,7 @@ func TestLargeChanges(t *testing.T) {
 	}
 }
 
-// follow is a program that prints lines until nobody reads them or it is interrupted.
+// follow is a program like tail -f: it prints lines until its output is closed or it is interrupted.
 func follow(ctx context.Context, c *shell.Call) int {
 	for n := 0; ; n++ {
 		fmt.Fprintln(c.Stdout, "line", n)

@@ -47,8 +47,8 @@ var templates = []struct{ of, in, at string }{
 	{podsURI, jobsURI, "spec.template."},
 }
 
-// makers are the controllers of which the template is checked, instead of the objects that they make from it. Argo Rollouts, for
-// example, are none: their ReplicaSets are checked.
+// makers lists, by resource, the controllers whose templates are checked instead of the objects that they create. Objects of other
+// controllers are checked themselves, such as the ReplicaSets of Argo Rollouts.
 var makers = map[string][]string{
 	podsURI:        {"v1 ReplicationController", "apps/v1 DaemonSet", "apps/v1 ReplicaSet", "apps/v1 StatefulSet", "batch/v1 Job"},
 	claimsURI:      {"v1 Pod"},
