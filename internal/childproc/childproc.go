@@ -82,7 +82,7 @@ func be(ctx context.Context, run Main) (int, error) {
 	// The child's own children must not inherit the pipes, because the pipes would then outlive the child.
 	syscall.CloseOnExec(downFD)
 	syscall.CloseOnExec(upFD)
-	config, err := readFrame(down)
+	config, err := readFrame(down, nil)
 	if err != nil {
 		return 0, fmt.Errorf("reading the configuration: %w", err)
 	}
@@ -94,7 +94,7 @@ func be(ctx context.Context, run Main) (int, error) {
 	go func() { // ends with the process
 		defer cancel()
 		for {
-			msg, err := readFrame(down)
+			msg, err := readFrame(down, nil)
 			if err != nil {
 				return
 			}
@@ -128,7 +128,8 @@ func writeFrame(w io.Writer, b []byte) error {
 	return err
 }
 
-func readFrame(r io.Reader) ([]byte, error) {
+// readFrame reads a message. admit, unless nil, is asked before the content of the message is read, and may refuse it.
+func readFrame(r io.Reader, admit func(size int) error) ([]byte, error) {
 	var n [4]byte
 	if _, err := io.ReadFull(r, n[:]); err != nil {
 		return nil, err
@@ -137,8 +138,16 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if size > maxFrame {
 		return nil, fmt.Errorf("message of %d bytes is too long", size)
 	}
-	// A child that claims a size has to send that much.
-	b := bytes.NewBuffer(make([]byte, 0, min(size, 1<<20)))
+	if admit != nil {
+		if err := admit(int(size)); err != nil {
+			return nil, err
+		}
+	}
+	room := size
+	if admit == nil {
+		room = min(size, 1<<20) // a child that claims a size has to send that much
+	}
+	b := bytes.NewBuffer(make([]byte, 0, room))
 	if n, err := io.CopyN(b, r, int64(size)); err != nil {
 		if n > 0 && errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

@@ -286,7 +286,7 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 	helpers.Go(func() {
 		defer close(reports)
 		for {
-			msg, err := readFrame(upR)
+			msg, err := readFrame(upR, nil)
 			if err != nil {
 				return
 			}

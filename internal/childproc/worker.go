@@ -114,12 +114,27 @@ func (w *Worker) Send(msg []byte) error {
 }
 
 // Receive waits for the child's next message. If ctx ends, it kills the child.
-func (w *Worker) Receive(ctx context.Context) ([]byte, error) {
+func (w *Worker) Receive(ctx context.Context) ([]byte, error) { return w.ReceiveIf(ctx, nil) }
+
+// errRefused says that a message was not admitted.
+var errRefused = errors.New("a message of the child was refused")
+
+// ReceiveIf is Receive with a function that is called with the size of the message before there is memory for it. If it returns
+// an error, so does ReceiveIf, and nothing more can be received.
+func (w *Worker) ReceiveIf(ctx context.Context, admit func(size int) error) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { _ = w.process.Kill() })
 	defer stop()
-	msg, err := readFrame(w.up)
-	if err == nil {
-		return msg, nil
+	if ask := admit; ask != nil {
+		admit = func(size int) error {
+			if err := ask(size); err != nil {
+				return fmt.Errorf("%w: %w", errRefused, err)
+			}
+			return nil
+		}
+	}
+	msg, err := readFrame(w.up, admit)
+	if err == nil || errors.Is(err, errRefused) {
+		return msg, err
 	}
 	<-w.done // only the child closes the pipe
 	if ctx.Err() != nil {

@@ -10,6 +10,7 @@ import (
 	"path"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
@@ -98,6 +99,10 @@ func (p *pendingCall) take() (printed []byte, answer *answerMessage) {
 type child struct {
 	env childproc.Env
 
+	calling sync.Mutex   // while a call is sent
+	sent    []vfs.Record // the job's files at the last call
+	lost    atomic.Bool  // the parent has none of them
+
 	mu      sync.Mutex
 	calls   int64
 	pending map[int64]*pendingCall
@@ -118,6 +123,10 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	if err := files.Restore(job.Files); err != nil {
 		return err
 	}
+	c.calling.Lock()
+	c.sent = job.Files
+	c.lost.Store(false)
+	c.calling.Unlock()
 	c.mu.Lock()
 	c.pending, c.slots = map[int64]*pendingCall{}, make(chan struct{}, maxPrograms) // answers for earlier scripts are dropped
 	c.mu.Unlock()
@@ -133,7 +142,7 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 			FS: files, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env, Dir: job.Dir, User: job.User, Host: job.Host,
 			Stdin: stdin, Stdout: output{c, id, false}, Stderr: output{c, id, true},
 			Outside: func(ctx context.Context, call *shell.Call) (int, bool) {
-				return c.outside(ctx, id, job.Files, files, call)
+				return c.outside(ctx, id, files, call)
 			},
 			MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
 			Terminal: job.Terminal, State: job.State,
@@ -162,6 +171,9 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 		if m.Answer == nil {
 			continue
 		}
+		if m.ID == id && m.Answer.Lost {
+			c.lost.Store(true)
+		}
 		c.mu.Lock()
 		call, ok := c.pending[m.Answer.ID]
 		if !m.Answer.More {
@@ -183,8 +195,20 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	return c.tell(message{ID: id, End: end})
 }
 
-// outside asks the parent to run a program. The parent knows the files that were there at first.
-func (c *child) outside(ctx context.Context, job int64, first []vfs.Record, files *vfs.FS, call *shell.Call) (int, bool) {
+// call sends a call with what has changed in the files since the last one.
+func (c *child) call(job int64, files *vfs.FS, m *callMessage) error {
+	c.calling.Lock()
+	defer c.calling.Unlock()
+	if m.All = c.lost.Swap(false); m.All {
+		c.sent = nil
+	}
+	now := files.Image()
+	m.Changes, c.sent = vfs.Diff(c.sent, now), now
+	return c.tell(message{ID: job, Call: m})
+}
+
+// outside asks the parent to run a program.
+func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *shell.Call) (int, bool) {
 	in := call.Stdin
 	_, terminal := in.(*typist)
 	if terminal {
@@ -215,9 +239,9 @@ func (c *child) outside(ctx context.Context, job int64, first []vfs.Record, file
 	id := c.calls
 	c.pending[id] = pending
 	c.mu.Unlock()
-	if err := c.tell(message{ID: job, Call: &callMessage{
-		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Long: long, Terminal: terminal, Changes: vfs.Diff(first, files.Image()),
-	}}); err != nil {
+	if err := c.call(job, files, &callMessage{
+		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Long: long, Terminal: terminal,
+	}); err != nil {
 		return 1, true
 	}
 	printing := true

@@ -3,13 +3,12 @@ package sandbox
 import (
 	"context"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// Keep sets what the large calls of running programs may keep, in bytes.
-func (p *Pool) Keep(most int64) { p.kept = semaphore.NewWeighted(most) }
+// Keep sets what the pool holds of the files of all running scripts and programs together, in bytes.
+func (p *Pool) Keep(most int64) { p.kept = vfs.NewBudget(most) }
 
 // Greedy is a child that asks for the terminal's input many times without waiting, and ends when the input arrives.
 func Greedy(ctx context.Context, env childproc.Env) int {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -45,12 +47,18 @@ type Pool struct {
 	closed bool
 	runs   sync.WaitGroup
 	large  sync.Mutex          // of alone
-	kept   *semaphore.Weighted // bytes of the large calls of running programs
+	kept   *vfs.Budget         // bytes of files that are here for running scripts and programs
+	frames *semaphore.Weighted // bytes of large messages that arrive
 }
 
-// maxKept bounds the large calls of all running programs together, in bytes. Each brings up to a whole disk of changes, which
-// this process keeps until the program ends.
+// The files that this process holds for all running scripts and programs together, besides the machines' disks, are bounded in
+// bytes. A script has a copy of its machine's files here, as of its last call, and so has each program. If no more can be
+// held, programs do not start, and those that run find the disk full.
 const maxKept = 512 << 20
+
+// maxFrames bounds the large messages from scripts that arrive at once, in bytes. Each waits for its turn: nothing that takes
+// place before such a message has been handled waits for a program.
+const maxFrames = 160 << 20
 
 // alone waits until no other large message is encoded or decoded, which takes several times its memory. Size is that of the
 // message, in bytes. Nothing that runs until done waits for a program, so programs may wait for each other: encoding and
@@ -98,7 +106,7 @@ func NewPool(cfg Config) *Pool {
 	}
 	return &Pool{
 		cfg: cfg, slots: make(chan struct{}, cfg.Size), terminals: make(chan struct{}, maxTerminals),
-		kept: semaphore.NewWeighted(maxKept),
+		kept: vfs.NewBudget(maxKept), frames: semaphore.NewWeighted(maxFrames),
 	}
 }
 
@@ -193,6 +201,12 @@ type conversation struct {
 
 	heard bool // the child has sent something
 	clean bool // the child may run another script
+
+	files  *vfs.FS // the job's files as of the child's last call, or nil if there was no memory for them
+	limits vfs.Limits
+	forget func()
+
+	arriving sync.Mutex // while a large message arrives
 }
 
 func (c *conversation) send(m message) error {
@@ -232,13 +246,23 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	defer cancel()
 	defer context.AfterFunc(limited, c.w.Kill)() // also while a message is being sent
 	first, limits := job.FS.Snapshot()
-	sent := c.pool.alone(job.FS.Used())
+	c.limits, c.forget = limits, func() {}
+	defer func() { c.forget() }()
+	if err := c.keep(first); err != nil {
+		if job.Stderr != nil {
+			fmt.Fprintf(job.Stderr, "%s: fork: Cannot allocate memory\n", cmp.Or(job.Name, "bash"))
+		}
+		c.clean = true
+		return shell.Result{Status: 254}, nil
+	}
+	sent := c.pool.alone(sizeOf(first))
 	err := c.send(message{Job: &jobMessage{
 		Files: first, Limits: limits, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
 		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
 		Terminal: job.Terminal, State: job.State,
 	}})
 	sent()
+	first = nil // the job may have time to replace all of it
 	if ctx.Err() != nil {
 		return shell.Result{}, ctx.Err()
 	} else if err != nil {
@@ -260,7 +284,9 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			for {
 				select {
 				case pause := <-job.Pause:
+					c.arriving.Lock() // a message that has begun to arrive holds up others
 					c.w.Pause(pause)
+					c.arriving.Unlock()
 					continue
 				case <-job.Interrupt:
 					c.w.Pause(false)
@@ -276,18 +302,47 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	begin := time.Now()
 	tooLate := func() bool { return ctx.Err() == nil && time.Since(begin) >= timeout }
 	for {
-		b, err := c.w.Receive(limited)
+		held := int64(0) // of the message
+		b, err := c.w.ReceiveIf(limited, func(size int) error {
+			if !isLarge(int64(size)) {
+				return nil
+			}
+			if err := c.pool.frames.Acquire(limited, min(int64(size), maxFrames)); err != nil {
+				return err
+			}
+			held = min(int64(size), maxFrames)
+			c.arriving.Lock()
+			return nil
+		})
+		if held > 0 {
+			c.arriving.Unlock()
+		}
+		handled := func() {
+			c.pool.frames.Release(held)
+			held = 0
+		}
 		if err != nil {
+			handled()
 			if tooLate() {
 				return shell.Result{Status: 137}, ErrTimeout
 			}
 			return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
 		}
 		c.heard = true
-		size := int64(len(b))
-		done := c.pool.alone(size)
+		done := c.pool.alone(int64(len(b)))
 		m, err := decode(b)
+		b = nil
+		var kept error
+		if err == nil && m.ID == c.id {
+			switch {
+			case m.Call != nil:
+				kept = c.update(m.Call)
+			case m.End != nil:
+				kept = job.FS.Apply(m.End.Changes)
+			}
+		}
 		done()
+		handled()
 		switch {
 		case err != nil:
 			return shell.Result{Status: 137}, err
@@ -318,10 +373,16 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			}
 			called, cancel := context.WithCancel(calls)
 			programs.Store(m.Call.ID, cancel)
+			files, forget, err := c.copy()
+			lost := c.files == nil
 			running.Go(func() {
 				defer cancel()
 				defer programs.Delete(m.Call.ID)
-				a := c.pool.answer(called, job, first, limits, size, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
+				defer forget()
+				a := &answerMessage{ID: m.Call.ID, Status: 126, Found: true, Stderr: []byte(noMemory), Lost: lost}
+				if err == nil {
+					a = answer(called, job, files, limits, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
+				}
 				<-slots // before the child learns that it may send the next one
 				// A dead child needs no answer; Receive notices it.
 				_ = c.send(message{Answer: a})
@@ -333,10 +394,9 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 		case m.End != nil:
 			c.clean = !m.End.Busy && len(slots) == 0 && !tooLate()
 			res := shell.Result{Status: m.End.Status, Unknown: m.End.Unknown, State: m.End.State, Exited: m.End.Exited, Login: m.End.Login}
-			if err := job.FS.Apply(m.End.Changes); err != nil {
-				return res, err
-			}
 			switch {
+			case kept != nil:
+				return res, kept
 			case tooLate():
 				return res, ErrTimeout
 			case m.End.Killed:
@@ -347,36 +407,82 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}
 }
 
-// answer runs a program for the child, whose job had the first files. size is that of the call in bytes. more sends output
-// while the program still runs.
-//
-// If large calls keep too much memory already, the program fails. It does not wait: the others may run for as long as this
-// script does, for example when they are part of the same pipeline or have started this script by ssh.
-func (p *Pool) answer(ctx context.Context, job shell.Job, first []vfs.Record, limits vfs.Limits, size int64, m *callMessage, more func(*answerMessage) error) *answerMessage {
+// sizeOf returns the size of an image's files in bytes.
+func sizeOf(image []vfs.Record) int64 {
+	var n int64
+	for i := range image {
+		n += int64(len(image[i].Data))
+	}
+	return n
+}
+
+// copyOf returns a file system with an image's files. Until it is forgotten, it may grow as far as the limits and the memory for
+// all scripts and programs allow.
+func (p *Pool) copyOf(image []vfs.Record, limits vfs.Limits) (files *vfs.FS, forget func(), err error) {
+	size := sizeOf(image)
+	if !p.kept.Take(size) {
+		return nil, func() {}, syscall.ENOMEM
+	}
+	files = vfs.New(vfs.Limits{Bytes: size, Files: limits.Files}, nil)
+	files.Share(p.kept, limits.Bytes)
+	forget = func() {
+		files.Release()
+		p.kept.Give(size)
+	}
+	if err := files.Restore(image); err != nil {
+		forget()
+		return nil, func() {}, err
+	}
+	return files, forget, nil
+}
+
+// keep makes an image the job's files.
+func (c *conversation) keep(image []vfs.Record) (err error) {
+	c.forget()
+	c.files, c.forget, err = c.pool.copyOf(image, c.limits)
+	return err
+}
+
+// update makes the job's files those of a call. If there is no memory for them, they are lost until a call brings all of them.
+func (c *conversation) update(m *callMessage) error {
+	var err error
+	switch {
+	case m.All:
+		err = c.keep(nil)
+	case c.files == nil:
+		err = syscall.ENOMEM
+	}
+	if err == nil {
+		err = c.files.Apply(m.Changes)
+	}
+	if err != nil {
+		c.forget()
+		c.files, c.forget = nil, func() {}
+	}
+	m.Changes = nil
+	return err
+}
+
+// copy returns a copy of the job's files for a program.
+func (c *conversation) copy() (files *vfs.FS, forget func(), err error) {
+	if c.files == nil {
+		return nil, func() {}, syscall.ENOMEM
+	}
+	return c.pool.copyOf(c.files.Image(), c.limits)
+}
+
+// noMemory is what a program prints that cannot start.
+const noMemory = "Cannot allocate memory: the scripts and programs of all simulated machines hold too many files; try again when others have ended\n"
+
+// answer runs a program for the child on a copy of the job's files. more sends output while the program still runs.
+func answer(ctx context.Context, job shell.Job, files *vfs.FS, limits vfs.Limits, m *callMessage, more func(*answerMessage) error) *answerMessage {
 	a := &answerMessage{ID: m.ID}
 	if job.Outside == nil {
 		return a
 	}
-	if isLarge(size) {
-		if !p.kept.TryAcquire(size) {
-			m.Changes = nil
-			a.Status, a.Found = 126, true
-			a.Stderr = []byte("Cannot allocate memory: on simulated machines, few programs run at once in scripts that have changed more than 8 MiB of files\n")
-			return a
-		}
-		defer func() {
-			m.Changes = nil
-			p.kept.Release(size)
-		}()
-	}
 	var stdout, stderr bytes.Buffer
-	files := vfs.New(limits, nil)
-	if err := errors.Join(files.Restore(first), files.Apply(m.Changes)); err != nil {
-		a.Status, a.Found, a.Stderr = 1, true, []byte(err.Error()+"\n")
-		return a
-	}
 	program := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Long: m.Long, Terminal: m.Terminal, Files: files.Image(), Limits: limits}
-	a.Status, a.Found, a.Changes = program.Run(ctx, job.Outside, stream{limited{&stdout}, m.ID, more}, limit(&stderr))
+	a.Status, a.Found, a.Changes = program.run(ctx, files, job.Outside, stream{limited{&stdout}, m.ID, more}, limit(&stderr))
 	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
 	return a
 }
@@ -395,6 +501,16 @@ type Program struct {
 // Run runs the program by outside, with the rights of its user, and returns what it has changed. Whatever the program does,
 // this process continues.
 func (p *Program) Run(ctx context.Context, outside func(context.Context, *shell.Call) (int, bool), stdout, stderr io.Writer) (status int, found bool, changes []vfs.Change) {
+	files := vfs.New(p.Limits, nil)
+	if err := files.Restore(p.Files); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1, true, nil
+	}
+	return p.run(ctx, files, outside, stdout, stderr)
+}
+
+// run runs the program on files, which are p.Files.
+func (p *Program) run(ctx context.Context, files *vfs.FS, outside func(context.Context, *shell.Call) (int, bool), stdout, stderr io.Writer) (status int, found bool, changes []vfs.Change) {
 	size := 0
 	for _, s := range slices.Concat(p.Args, p.Env) {
 		size += len(s) + 1 + 8 // its terminator and its pointer
@@ -402,11 +518,6 @@ func (p *Program) Run(ctx context.Context, outside func(context.Context, *shell.
 	if size > maxArguments || len(p.Args) == 0 {
 		fmt.Fprintln(stderr, "Argument list too long")
 		return 126, true, nil
-	}
-	files := vfs.New(p.Limits, nil)
-	if err := files.Restore(p.Files); err != nil {
-		fmt.Fprintln(stderr, err)
-		return 1, true, nil
 	}
 	c := shell.NewCall(p.Args, p.Env)
 	u, _ := accounts.FindUser(files, p.User) // root's IDs if the user does not exist

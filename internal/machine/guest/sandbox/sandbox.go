@@ -2,9 +2,9 @@
 // interpreter's memory or stack (a string doubled forever, a function that calls itself) ends only that process, and
 // the daemon continues.
 //
-// Parent and child exchange gob messages. The child holds a copy of the guest's files while it runs. Programs beyond
-// the shell's own run in the parent, on a copy of the files as of then. Only differences are sent back, so that both
-// sides may write at once. May be imported by packages under internal/node and by internal/compute; cmd/drydock names
+// Parent and child exchange gob messages. The child holds a copy of the guest's files while it runs, and so does the parent,
+// as of the child's last call. Programs beyond the shell's own run in the parent, on a copy of that. Only differences are sent,
+// so that both sides may write at once, and a script may call many programs. May be imported by packages under internal/node and by internal/compute; cmd/drydock names
 // the child's main function.
 package sandbox
 
@@ -67,7 +67,8 @@ type callMessage struct {
 	Stdin     []byte
 	Long      bool         // the standard input continues beyond Stdin
 	Terminal  bool         // the standard input is the terminal
-	Changes   []vfs.Change // of the job's files
+	Changes   []vfs.Change // of the job's files since the last call
+	All       bool         // Changes are those of an empty file system instead
 }
 
 type answerMessage struct {
@@ -77,6 +78,7 @@ type answerMessage struct {
 	Found          bool
 	Stdout, Stderr []byte
 	Changes        []vfs.Change
+	Lost           bool // the parent has no memory for the job's files: the next call has to send all of them
 }
 
 type endMessage struct {

@@ -317,11 +317,13 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// TestLargeChanges runs two programs at once in a script that has changed much, so that there is memory for one of them. The
-// other fails at once, although the first runs for as long as its output is read.
-func TestLargeChanges(t *testing.T) {
+// TestMemory fills the memory for the files of all scripts and programs. Programs do not start while another one, which runs for as
+// long as its output is read, takes what is left. Those that run find the disk full, and scripts do not start.
+func TestMemory(t *testing.T) {
 	p, f := newPool(t, sandbox.Config{}), vfs.New(vfs.Limits{Bytes: 80 << 20, Files: 100}, nil)
-	p.Keep(14 << 20)
+	p.Keep(26 << 20)
+	const refused = "Cannot allocate memory: the scripts and programs of all simulated machines hold too many files; try again when others have ended\n"
+	holding, let := make(chan struct{}), make(chan struct{})
 	outside := func(ctx context.Context, c *shell.Call) (int, bool) {
 		switch c.Args[0] {
 		case "ask":
@@ -331,15 +333,87 @@ func TestLargeChanges(t *testing.T) {
 			}
 			fmt.Fprintln(c.Stdout, i.Size())
 			return 0, true
+		case "fetch":
+			if err := c.FS.WriteFile("/fetched", make([]byte, 9<<20), 0o644); err != nil {
+				fmt.Fprintln(c.Stderr, err)
+				return 23, true
+			}
+			return 0, true
+		case "hold":
+			close(holding)
+			<-let
+			return 0, true
 		case "follow":
 			return follow(ctx, c), true
 		}
 		return 0, false
 	}
-	out, res, err := run(t, p, f, "dd if=/dev/zero of=/large bs=1M count=9 2> /dev/null; ask; follow | { read l; ask < /dev/null; echo $?; }; ask; ask; : > /large; follow | { read l; ask < /dev/null; }", outside)
-	want := "9437184\nCannot allocate memory: on simulated machines, few programs run at once in scripts that have changed more than 8 MiB of files\n126\n9437184\n9437184\n0\n"
-	if err != nil || res.Status != 0 || out != want {
-		t.Errorf("%q, %v, %v", out, res, err)
+	for _, tt := range []struct{ script, want string }{
+		{"dd if=/dev/zero of=/large bs=1M count=9 2> /dev/null; ask; follow | { read l; ask < /dev/null; echo $?; }; ask", "9437184\n" + refused + "126\n9437184\n"},
+		{"fetch; echo $?; rm /large; fetch; echo $?", "open /fetched: no space left on device\n23\n0\n"},
+		// What cannot be held is sent again when it can.
+		{"rm /fetched; dd if=/dev/zero of=/large bs=1M count=27 2> /dev/null; ask; ask; echo $?; echo small > /large; ask; ask", refused + refused + "126\n6\n6\n"},
+	} {
+		if out, res, err := run(t, p, f, tt.script, outside); err != nil || res.Status != 0 || out != tt.want {
+			t.Errorf("%s:\n%q, want\n%q\n%+v, %v", tt.script, out, tt.want, res, err)
+		}
+	}
+
+	// Another machine's script.
+	ended := make(chan error)
+	go func() {
+		_, _, err := run(t, p, f, "dd if=/dev/zero of=/large bs=1M count=12 2> /dev/null; hold", outside)
+		ended <- err
+	}()
+	select {
+	case <-holding:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	other := vfs.New(vfs.Limits{Bytes: 80 << 20, Files: 100}, nil)
+	if err := other.WriteFile("/x", make([]byte, 5<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, res, err := run(t, p, other, "echo", outside); err != nil || res.Status != 254 || out != "s: fork: Cannot allocate memory\n" {
+		t.Errorf("%q, %+v, %v", out, res, err)
+	}
+	close(let)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if out, res, err := run(t, p, other, "echo fine", outside); err != nil || res.Status != 0 || out != "fine\n" {
+		t.Errorf("%q, %+v, %v", out, res, err)
+	}
+}
+
+// TestCallsCarryWhatIsNew calls many programs after a large change, which is sent once.
+func TestCallsCarryWhatIsNew(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{}), newFS(t)
+	var seen []string
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "ask" {
+			return 0, false
+		}
+		i, err := c.FS.Stat("/tmp/large")
+		b, rerr := c.FS.ReadFile("/tmp/small")
+		if err := errors.Join(err, rerr); err != nil {
+			t.Error(err)
+			return 1, true
+		}
+		seen = append(seen, fmt.Sprint(i.Size(), " ", strings.TrimSpace(string(b))))
+		return 0, true
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if out, res, err := run(t, p, f, "dd if=/dev/zero of=/tmp/large bs=1M count=7 2> /dev/null; for i in $(seq 40); do echo $i > /tmp/small; ask; done", outside); err != nil || res.Status != 0 {
+		t.Fatalf("%q, %+v, %v", out, res, err)
+	}
+	runtime.ReadMemStats(&after)
+	if len(seen) != 40 || seen[0] != "7340032 1" || seen[39] != "7340032 40" {
+		t.Errorf("%q", seen)
+	}
+	if grown := (after.TotalAlloc - before.TotalAlloc) >> 20; grown > 100 { // 40 times 7 MiB, several times each, if every call brought the file
+		t.Errorf("%d MiB were allocated", grown)
 	}
 }
 

@@ -11,6 +11,12 @@ type Budget struct {
 // NewBudget returns a budget of that many bytes.
 func NewBudget(bytes int64) *Budget { return &Budget{left: bytes} }
 
+// Take takes bytes for something other than a file system, and reports whether so many were left. Give gives them back.
+func (b *Budget) Take(n int64) bool { return b.take(n) }
+
+// Give gives bytes back.
+func (b *Budget) Give(n int64) { b.give(n) }
+
 func (b *Budget) take(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
