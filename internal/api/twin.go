@@ -13,13 +13,17 @@ import (
 
 // A Twin is an account that was imported from AWS.
 type Twin struct {
-	Account string    `json:"account"`
-	Region  string    `json:"region"`
+	Account string `json:"account"`
+	Region  string `json:"region"`
+	// Clusters are those that were asked for. Empty means all.
+	Clusters []string `json:"clusters,omitempty"`
+	// Changed reports whether something was changed in it since it was loaded.
+	Changed bool      `json:"changed,omitempty"`
 	Caller  string    `json:"caller"`         // who read the source
 	Read    time.Time `json:"read"`           // when
 	Loaded  time.Time `json:"loaded"`         // when it was loaded into Drydock
 	Answers int       `json:"answers"`        // of the source
-	Gaps    []string  `json:"gaps,omitempty"` // what the source did not tell
+	Gaps    []string  `json:"gaps,omitempty"` // what the source did not say
 	// LeftOut is what was not read or kept because the user chose that, or because it is more than an import reads.
 	LeftOut []string `json:"leftOut,omitempty"`
 	// Differences are those between the Kubernetes objects of an earlier twin and its source, if they were asked for.

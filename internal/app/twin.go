@@ -150,7 +150,7 @@ func (d *daemon) getTwins(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *daemon) showTwin(t account.Twin) api.Twin {
-	out := api.Twin{Account: t.Source.Account, Region: t.Source.Region, Caller: t.Source.Caller, Read: t.Source.Started, Loaded: t.Loaded, Answers: t.Answers}
+	out := api.Twin{Account: t.Source.Account, Region: t.Source.Region, Clusters: t.Source.Clusters, Changed: t.Changed, Caller: t.Source.Caller, Read: t.Source.Started, Loaded: t.Loaded, Answers: t.Answers}
 	for _, g := range account.Gaps(d.store, t.Source.Account) {
 		switch g.Code {
 		case recording.NotAsked:

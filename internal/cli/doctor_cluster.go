@@ -1,15 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // A doctorFlags has the flags of drydock doctor.
@@ -32,14 +36,14 @@ func (f *doctorFlags) diagnose(cmd *cobra.Command, o *globalOptions) (err error)
 		return err
 	}
 	ctx := cmd.Context()
-	if f.reads() {
-		if err := f.take(ctx, o); err != nil {
-			return err
-		}
-	}
 	daemon, err := o.client()
 	if err != nil {
 		return &ExitError{2, err}
+	}
+	if f.reads() {
+		if err := f.take(ctx, o, daemon); err != nil {
+			return err
+		}
 	}
 	defer func() { err = f.discarded(ctx, daemon, f.place.Account, err) }()
 	d, err := f.settled(ctx, o, daemon)
@@ -76,7 +80,7 @@ func (f *importFlags) sourceFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.endpoint, "endpoint-url", "", "the source's endpoint, if it is not AWS")
 	flags.StringVar(&f.replay, "replay", "", "load the recording in this folder first")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the clusters as this file says, such as through a tunnel (default: their endpoints, with a token like that of aws eks get-token)")
-	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
+	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin, or a twin of something else or with changes")
 	flags.BoolVar(&f.discard, "discard", false, "delete the twin at the end (default: keep it for further questions)")
 }
 
@@ -107,23 +111,54 @@ func (f *importFlags) checkDiscard() error {
 }
 
 // take reads the source, or a recording of it, and loads it as the twin that the other commands ask about.
-func (f *doctorFlags) take(ctx context.Context, o *globalOptions) error {
+func (f *doctorFlags) take(ctx context.Context, o *globalOptions, daemon *api.Client) error {
 	if f.cluster != "" {
 		f.clusters = []string{f.cluster}
 	}
-	place, err := f.takeAt(ctx, o, f.place.Region)
+	place, err := f.takeAt(ctx, o, daemon, f.place.Region)
 	f.place = place
 	return err
 }
 
 // takeAt is take for a region. It returns where the twin is.
-func (f *importFlags) takeAt(ctx context.Context, o *globalOptions, region string) (api.Place, error) {
+func (f *importFlags) takeAt(ctx context.Context, o *globalOptions, daemon *api.Client, region string) (api.Place, error) {
 	f.region = region
+	f.accept = func(s recording.Source) error { return f.spares(ctx, daemon, s) }
 	t, err := f.twin(ctx, o)
 	if err != nil {
 		return api.Place{}, &ExitError{2, err}
 	}
 	return api.Place{Account: t.Account, Region: t.Region}, nil
+}
+
+// spares returns an error if the account of a source is a twin already, and making it again for a question would lose something: changes,
+// other clusters, another region, or at the end the twin itself.
+func (f *importFlags) spares(ctx context.Context, daemon *api.Client, s recording.Source) error {
+	if f.replace {
+		return nil
+	}
+	twins, err := daemon.Twins(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(twins, func(t api.Twin) bool { return t.Account == s.Account })
+	if i < 0 {
+		return nil
+	}
+	t := twins[i]
+	what := ""
+	switch {
+	case t.Region != s.Region:
+		what = " of " + t.Region
+	case !slices.Equal(t.Clusters, s.Clusters):
+		what = " of " + cmp.Or(strings.Join(t.Clusters, ", "), "all clusters")
+	case t.Changed:
+		what = " in which something was changed"
+	case !f.discard:
+		return nil // it would be made as it is
+	}
+	again := fmt.Sprintf("drydock doctor --account %s --region %s asks that twin; drydock import --refresh puts it back; --replace replaces it", s.Account, s.Region)
+	return withHint(fmt.Errorf("account %s is already a twin%s, which this command would replace", s.Account, what), again)
 }
 
 // settled diagnoses the cluster once its nodes are no longer on their way, or the timeout has passed.

@@ -2,18 +2,22 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
+	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 func TestDoctorReportsWhatTheProbeFinds(t *testing.T) {
@@ -29,7 +33,7 @@ func TestDoctorReportsWhatTheProbeFinds(t *testing.T) {
 			if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
 			continue
@@ -89,6 +93,55 @@ func TestDiscard(t *testing.T) {
 		code := Run(t.Context(), append([]string{"--data-dir", dir}, strings.Fields(command+" --discard")...), Streams{In: strings.NewReader(""), Out: &errs, Err: &errs}, Config{})
 		if code != 2 || !strings.Contains(errs.String(), "--discard deletes a twin that this command makes: add --profile") {
 			t.Errorf("%s: exit code %d: %s", command, code, &errs)
+		}
+	}
+}
+
+// A question that reads AWS first replaces a twin only if it would be made as it is, and deletes none that the user has made.
+func TestQuestionsSpareTwins(t *testing.T) {
+	of := recording.Source{Format: recording.FormatVersion, Partition: "aws", Account: "111122223333", Region: "eu-west-1", Clusters: []string{"prod"}, Complete: true}
+	dir := filepath.Join(t.TempDir(), "recording")
+	f, err := twin.OpenFolder(dir, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Finish(of); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, flags, want string // of the error, or empty if the twin is made
+		there             []api.Twin
+	}{
+		{"none", "", "", nil},
+		{"none, to be deleted", "--discard", "", nil},
+		{"of another account", "", "", []api.Twin{{Account: "444455556666", Changed: true}}},
+		{"the same", "", "", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters}}},
+		{"the same, to be deleted", "--discard", "account 111122223333 is already a twin, which this command would replace", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters}}},
+		{"with changes", "", "is already a twin in which something was changed, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, Changed: true}}},
+		{"with changes, to be replaced", "--replace", "", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, Changed: true}}},
+		{"of another region", "", "is already a twin of us-east-1, which", []api.Twin{{Account: of.Account, Region: "us-east-1", Clusters: of.Clusters}}},
+		{"of all clusters", "", "is already a twin of all clusters, which", []api.Twin{{Account: of.Account, Region: of.Region}}},
+		{"of others, too", "", "is already a twin of prod, test, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: []string{"prod", "test"}}}},
+	} {
+		for _, command := range []string{"doctor --cluster prod", "rehearse upgrade prod"} {
+			var made, changed bool
+			data := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/_drydock/twins":
+					_ = json.NewEncoder(w).Encode(tt.there)
+				case "/_drydock/twin":
+					made = true
+					http.Error(w, "enough is known", http.StatusBadRequest)
+				default:
+					changed = true
+				}
+			})
+			var errs bytes.Buffer
+			args := append([]string{"--data-dir", data}, strings.Fields(command+" --replay "+dir+" "+tt.flags)...)
+			code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &errs, Err: &errs}, Config{})
+			if code != 2 || changed || made != (tt.want == "") || !strings.Contains(errs.String(), cmp.Or(tt.want, "enough is known")) {
+				t.Errorf("%s, %s: code %d, made %v, changed %v: %s", tt.name, command, code, made, changed, &errs)
+			}
 		}
 	}
 }

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +37,10 @@ type importFlags struct {
 	clusters                  []string
 	iam                       string
 	output                    string
+
+	// accept is called with the source before it is read. It may be nil.
+	accept  func(recording.Source) error
+	scratch *twin.Scratch // nil if there is none
 }
 
 func newImport(o *globalOptions) *cobra.Command {
@@ -54,15 +61,15 @@ Changes to a twin are what-if. --refresh reads the source again, shows how the t
 differs from it, and puts the twin back.
 
 --record saves what AWS answered in a folder, and --replay loads such a folder, so that
-one person can read the account and another can analyse it. An interrupted recording is
-continued by the same command.`,
+one person can read the account and another can analyse it. The same command continues an
+interrupted recording, and within a quarter of an hour also an interrupted import.`,
 		Example: `  drydock import --plan
   drydock import --profile prod --region eu-west-1
   drydock import --profile prod --region eu-west-1 --record ./prod
   drydock import --replay ./prod
   drydock why reach --account 111122223333 --region eu-west-1 --from i-… --to i-…:443`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			switch {
 			case f.output != "text" && f.output != "json":
 				return &ExitError{2, fmt.Errorf("--output %q is not text or json", f.output)}
@@ -73,6 +80,12 @@ continued by the same command.`,
 			case f.record != "" && f.replay != "":
 				return &ExitError{2, withHint(errors.New("--record and --replay exclude each other"), "drydock import --replay "+f.replay)}
 			}
+			if f.record == "" {
+				if _, err := o.client(); err != nil { // before minutes of reading
+					return err
+				}
+			}
+			defer func() { err = f.released(err) }()
 			r, err := f.source(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -162,12 +175,19 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 	case keep == "" && len(f.clusters) > 0:
 		keep = recording.UsedIAM
 	}
+	if f.record == "" && !f.refresh { // which compares with the source as it is
+		if f.scratch, err = twin.TakeScratch(filepath.Join(o.dataDir, "twins"), f.command(), time.Now().Add(-resumable)); err != nil {
+			return nil, err
+		}
+	}
 	var mu sync.Mutex // several questions are asked at once
 	var last time.Time
-	return source.Read(ctx, cfg, source.Options{Dir: f.record, Clusters: f.clusters, IAM: keep, NoKubernetes: f.noKubernetes, Kubeconfig: f.kubeconfig, Unredacted: f.unredacted, Secrets: f.secrets, Progress: func(answers int, action string) {
+	return source.Read(ctx, cfg, source.Options{Dir: f.record, Scratch: f.scratch, Accept: f.accept, Clusters: f.clusters, IAM: keep, NoKubernetes: f.noKubernetes, Kubeconfig: f.kubeconfig, Unredacted: f.unredacted, Secrets: f.secrets, Progress: func(answers int, action string) {
 		mu.Lock()
 		defer mu.Unlock()
-		if now := time.Now(); now.Sub(last) > 2*time.Second {
+		if action == "" {
+			o.progress("Going on where reading was interrupted, after %d answers.", answers)
+		} else if now := time.Now(); now.Sub(last) > 2*time.Second {
 			last = now
 			o.progress("%d answers, now %s", answers, action)
 		}
@@ -187,16 +207,37 @@ func (f *importFlags) source(ctx context.Context, o *globalOptions) (*recording.
 	if errors.Is(err, fs.ErrNotExist) {
 		err = withHint(fmt.Errorf("%s does not hold a recording", f.replay), "drydock import --record "+f.replay)
 	}
+	if err == nil && f.accept != nil {
+		err = f.accept(r.Source)
+	}
 	return r, err
 }
 
+// resumable is how long after an interruption a command that keeps no recording goes on where it was.
+const resumable = 15 * time.Minute
+
+// command identifies what the flags ask to read.
+func (f *importFlags) command() string {
+	asked := sha256.Sum256(fmt.Appendf(nil, "%q", []any{f.profile, f.region, f.endpoint, f.unredacted, f.noKubernetes, f.secrets, f.kubeconfig, f.clusters, f.iam}))
+	return hex.EncodeToString(asked[:8])
+}
+
 // twin makes the twin, as drydock import does.
-func (f *importFlags) twin(ctx context.Context, o *globalOptions) (api.Twin, error) {
+func (f *importFlags) twin(ctx context.Context, o *globalOptions) (_ api.Twin, err error) {
+	defer func() { err = f.released(err) }()
 	r, err := f.source(ctx, o)
 	if err != nil {
 		return api.Twin{}, err
 	}
 	return f.load(ctx, o, r)
+}
+
+// released gives up the folder with the answers so far. It is kept for the next attempt if err says that there will be one.
+func (f *importFlags) released(err error) error {
+	if f.scratch == nil {
+		return err
+	}
+	return errors.Join(err, f.scratch.Release(err != nil))
 }
 
 // An imported is the answer of drydock import.

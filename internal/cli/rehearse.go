@@ -65,7 +65,7 @@ the rehearsal failed, and 3 if nothing is known to break but AWS did not allow e
 			}
 			if f.reads() {
 				f.clusters = []string{cluster}
-				if place, err = f.takeAt(cmd.Context(), o, place.Region); err != nil {
+				if place, err = f.takeAt(cmd.Context(), o, daemon, place.Region); err != nil {
 					return err
 				}
 				defer func() { err = f.discarded(cmd.Context(), daemon, place.Account, err) }()

@@ -11,8 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/atomicfile"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
@@ -25,7 +25,8 @@ const sourceFile = "recording.json"
 // A Folder is a recording in the making. Each answer is in its file as soon as Add returns, so that an interrupted
 // recording can be continued. Its methods may be called concurrently.
 type Folder struct {
-	dir string
+	dir     string
+	started time.Time // of a recording that is continued
 
 	mu    sync.Mutex
 	known map[question]*recording.Answer
@@ -38,10 +39,14 @@ type question struct{ service, operation, input string }
 
 func ask(a *recording.Answer) question { return question{a.Service, a.Operation, string(a.Input)} }
 
+func newFolder(dir string) *Folder {
+	return &Folder{dir: dir, known: map[question]*recording.Answer{}, asked: map[question]bool{}}
+}
+
 // OpenFolder opens DIR for a recording of a source, or continues one of the same source in it. A folder with a
 // complete recording, or one of another source, is an error. An empty dir keeps the answers in memory only.
 func OpenFolder(dir string, s recording.Source) (*Folder, error) {
-	f := &Folder{dir: dir, known: map[question]*recording.Answer{}, asked: map[question]bool{}}
+	f := newFolder(dir)
 	if dir == "" {
 		return f, nil
 	}
@@ -56,14 +61,28 @@ func OpenFolder(dir string, s recording.Source) (*Folder, error) {
 		return nil, err
 	case old.Source.Complete:
 		return nil, fmt.Errorf("%s already holds a recording of account %s in %s", dir, old.Source.Account, old.Source.Region)
-	case old.Source.Account != s.Account || old.Source.Region != s.Region || strings.Join(old.Source.Clusters, " ") != strings.Join(s.Clusters, " ") || old.Source.IAM != s.IAM || old.Source.Redacted != s.Redacted || old.Source.Secrets != s.Secrets:
+	case !alike(old.Source, s):
 		return nil, fmt.Errorf("%s holds an interrupted recording of something else (account %s, %s)", dir, old.Source.Account, old.Source.Region)
 	}
+	return f, f.goOn(old)
+}
+
+// alike reports whether two recordings are of the same source, with the same choices.
+func alike(a, b recording.Source) bool {
+	return a.Account == b.Account && a.Region == b.Region && slices.Equal(a.Clusters, b.Clusters) && a.IAM == b.IAM && a.Redacted == b.Redacted && a.Secrets == b.Secrets
+}
+
+// goOn continues a recording, as of when it began.
+func (f *Folder) goOn(old *recording.Recording) error {
+	f.started = old.Source.Started
 	for i := range old.Answers {
 		f.keep(&old.Answers[i])
 	}
-	return f, f.mend()
+	return f.mend()
 }
+
+// Continued returns when a recording that is continued began, and how many answers it had. It is zero for a new one.
+func (f *Folder) Continued() (time.Time, int) { return f.started, len(f.order) }
 
 // forget removes what was not asked for.
 func (f *Folder) forget() error {

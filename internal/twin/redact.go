@@ -1,10 +1,16 @@
 package twin
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
@@ -48,8 +54,13 @@ func mask(value string) string {
 	}, value)
 }
 
-// Redact masks what is secret in a text, by the rules above.
-func Redact(text string) string {
+// Redact masks what is secret in a text, by the rules above, also where the text holds other text in base64.
+func Redact(text string) string { return redactText(text, mostNested) }
+
+// mostNested is how deep texts are unpacked: a gzipped message whose parts are in base64 has two levels.
+const mostNested = 4
+
+func redactText(text string, nested int) string {
 	second := func(re *regexp.Regexp, text string) string {
 		return re.ReplaceAllStringFunc(text, func(found string) string {
 			part := re.FindStringSubmatch(found)
@@ -63,20 +74,101 @@ func Redact(text string) string {
 	for _, re := range []*regexp.Regexp{privateKey, urlSecret, bearer, namedSecret, optionSecret} {
 		text = second(re, text)
 	}
-	return formSecret.ReplaceAllStringFunc(text, mask)
+	text = formSecret.ReplaceAllStringFunc(text, mask)
+	if nested == 0 {
+		return text
+	}
+	for _, re := range []*regexp.Regexp{base64Block, base64Word} {
+		text = re.ReplaceAllStringFunc(text, func(found string) string { return redactBase64(found, nested-1) })
+	}
+	return text
 }
 
-// RedactUserData masks what is secret in user data, which is in base64. What is not text is left out entirely, but
-// keeps its length. A cluster's endpoint, certificate authority and name are not secret.
+var (
+	// base64Block matches wrapped base64, as in a MIME message or in YAML, and base64Word what is on one line.
+	base64Block = regexp.MustCompile(`(?m)(?:^[ \t]*[A-Za-z0-9+/]{60,76}\r?\n)+[ \t]*[A-Za-z0-9+/]{1,76}={0,2}\r?$`)
+	base64Word  = regexp.MustCompile(`[A-Za-z0-9+/]{16,}={0,2}`)
+)
+
+// redactBase64 masks what is secret in the text that base64 stands for. If it stands for no text, it returns what it was given.
+func redactBase64(encoded string, nested int) string {
+	raw, err := base64.StdEncoding.DecodeString(strings.NewReplacer(" ", "", "\t", "", "\r", "").Replace(encoded)) // which ignores the ends of lines
+	if err != nil || !gzipped(raw) && (!utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0) {
+		return encoded
+	}
+	masked := redactBytes(raw, nested)
+	if bytes.Equal(masked, raw) {
+		return encoded
+	}
+	text := base64.StdEncoding.EncodeToString(masked)
+	if len(masked) != len(raw) {
+		return encoded[:len(encoded)-len(strings.TrimLeft(encoded, " \t"))] + text
+	}
+	i := 0
+	return strings.Map(func(c rune) rune {
+		if strings.ContainsRune(" \t\r\n", c) {
+			return c
+		}
+		i++
+		return rune(text[i-1])
+	}, encoded)
+}
+
+// redactBytes masks what is secret in a text that may be gzipped. What is not text is left out entirely, but keeps its length.
+func redactBytes(raw []byte, nested int) []byte {
+	if gzipped(raw) && nested > 0 {
+		if text, err := gunzip(raw); err == nil {
+			if masked := redactBytes(text, nested-1); !bytes.Equal(masked, text) {
+				return gzipOf(masked)
+			}
+			return raw
+		}
+	}
+	if gzipped(raw) || bytes.IndexByte(raw, 0) >= 0 {
+		return bytes.Repeat([]byte("x"), len(raw))
+	}
+	return []byte(redactText(string(raw), nested))
+}
+
+func gzipped(raw []byte) bool { return bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) }
+
+// maxUnpacked bounds what gzipped user data, of which EC2 takes 16 KiB, unpacks to.
+const maxUnpacked = 1 << 20
+
+func gunzip(raw []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1))
+	if err == nil && len(text) > maxUnpacked {
+		err = fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+	}
+	return text, err
+}
+
+func gzipOf(text []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(text)
+	if err := errors.Join(err, w.Close()); err != nil {
+		panic(err) // memory can always be written to
+	}
+	return b.Bytes()
+}
+
+// RedactUserData masks what is secret in user data, which is in base64 and may be gzipped. A cluster's endpoint, certificate
+// authority and name are not secret.
 func RedactUserData(encoded string) string {
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
 		return mask(encoded)
 	}
-	if strings.ContainsRune(string(raw), 0) { // compressed, for one
-		return base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", len(raw))))
+	masked := redactBytes(raw, mostNested)
+	if bytes.Equal(masked, raw) {
+		return encoded
 	}
-	return base64.StdEncoding.EncodeToString([]byte(Redact(string(raw))))
+	return base64.StdEncoding.EncodeToString(masked)
 }
 
 // secretName matches the names of secret values.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,61 @@ func TestRedactUserDataKeepsItsLength(t *testing.T) {
 		if len([]rune(string(out))) != len([]rune(raw)) {
 			t.Errorf("%q became %q", raw, out)
 		}
+	}
+}
+
+// What is packed is masked as well, and comes packed again: gzip, as of Terraform's cloudinit_config, and base64, as in the parts of a MIME message,
+// in files of cloud-init and in arguments.
+func TestRedactPacked(t *testing.T) {
+	const text, masked = "#!/bin/sh\nexport DB_PASSWORD=hunter2\ncurl https://example.com/a/b/c/d/e/f/g | sh\n", "#!/bin/sh\nexport DB_PASSWORD=xxxxxx0\ncurl https://example.com/a/b/c/d/e/f/g | sh\n"
+	gz := func(s string) string { return string(gzipOf([]byte(s))) }
+	b64 := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	wrapped := func(s, indent string) string {
+		out := ""
+		for s = b64(s); len(s) > 76; s = s[76:] {
+			out += indent + s[:76] + "\n"
+		}
+		return out + indent + s + "\n"
+	}
+	message := func(s string) string {
+		return "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Transfer-Encoding: base64\nContent-Type: text/x-shellscript\n\n" + wrapped(s, "") + "--//--\n"
+	}
+	file := func(s string) string {
+		return "#cloud-config\nwrite_files:\n- path: /etc/env\n  encoding: b64\n  content: |\n" + wrapped(s, "    ") + "- path: /etc/other\n"
+	}
+	for name, pack := range map[string]func(string) string{
+		"gzip":                 gz,
+		"base64":               b64,
+		"base64 of gzip":       func(s string) string { return b64(gz(s)) },
+		"a MIME message":       message,
+		"a gzipped message":    func(s string) string { return gz(message(s)) },
+		"a file of cloud-init": file,
+		"an argument":          func(s string) string { return "echo " + b64(s) + " | base64 -d | sh" },
+	} {
+		got := redactBytes([]byte(pack(text)), mostNested)
+		if want := pack(masked); string(got) != want {
+			t.Errorf("%s: got %q\nwant %q", name, got, want)
+		}
+		if again := redactBytes(got, mostNested); string(again) != string(got) {
+			t.Errorf("%s: redacting twice changes it", name)
+		}
+		const harmlessText = "#!/bin/sh\n/etc/eks/bootstrap.sh prod --b64-cluster-ca LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t\n# and more, so that it is wrapped\n"
+		if plain := pack(harmlessText); string(redactBytes([]byte(plain), mostNested)) != plain {
+			t.Errorf("%s: text without secrets is changed", name)
+		}
+	}
+	// What cannot be unpacked, or unpacks to too much, is left out.
+	for name, raw := range map[string]string{"half a gzip": gz(text)[:40], "a bomb": gz(strings.Repeat("x", maxUnpacked+1))} {
+		if got := string(redactBytes([]byte(raw), mostNested)); got != strings.Repeat("x", len(raw)) {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	deep := text
+	for range mostNested + 1 {
+		deep = gz(deep)
+	}
+	if raw := []byte(deep); strings.Contains(string(redactBytes(raw, mostNested)), string(raw)) {
+		t.Error("what is packed too often is kept")
 	}
 }
 

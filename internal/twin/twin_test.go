@@ -133,6 +133,89 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// A command that keeps no recording goes on where the same one was interrupted, unless that was too long ago or another source. Two of
+// the same do not share a folder, and what nobody needs any more is deleted.
+func TestScratch(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "twins")
+	take := func(command string, after time.Time) *Scratch {
+		t.Helper()
+		s, err := TakeScratch(parent, command, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	open := func(s *Scratch, of recording.Source) *Folder {
+		t.Helper()
+		f, err := s.Open(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	release := func(s *Scratch, needed bool) {
+		t.Helper()
+		if err := s.Release(needed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long, never := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	want := example()
+	knows := func(f *Folder) bool {
+		_, ok := f.Answer("ec2", "DescribeVpcs", json.RawMessage(`{}`))
+		started, n := f.Continued()
+		if ok != (n == 1) || ok != started.Equal(want.Source.Started) {
+			t.Errorf("continued since %v with %d answers", started, n)
+		}
+		return ok
+	}
+	s := take("a", long)
+	f := open(s, want.Source)
+	if knows(f) {
+		t.Error("a new folder has answers")
+	}
+	if err := f.Add(want.Answers[0]); err != nil {
+		t.Fatal(err)
+	}
+	if other := take("a", long); other != nil {
+		t.Error("two commands share a folder")
+	}
+	release(s, true)
+
+	other := want.Source
+	other.Account = "444455556666"
+	s = take("a", long)
+	if !knows(open(s, want.Source)) {
+		t.Error("an interrupted command begins again")
+	}
+	if knows(open(s, other)) {
+		t.Error("another source's answers are used")
+	}
+	f = open(s, want.Source)
+	if err := f.Add(want.Answers[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Finish(want.Source); err != nil {
+		t.Fatal(err)
+	}
+	release(s, true)
+	s = take("a", long)
+	if !knows(open(s, want.Source)) {
+		t.Error("what was read completely, but not loaded, is read again")
+	}
+	release(s, true)
+	s = take("a", never)
+	if knows(open(s, want.Source)) {
+		t.Error("old answers are used")
+	}
+	release(s, true)
+	s = take("b", never) // deletes a
+	release(s, false)
+	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 func TestSendAndReceive(t *testing.T) {
 	want := example()
 	want.Source.Complete = true

@@ -43,6 +43,10 @@ type Options struct {
 	// Dir is the folder of the recording. If it is empty, the recording is kept in memory only. An interrupted
 	// recording in it is continued.
 	Dir string
+	// Scratch is used if Dir is empty, to go on where the same command was interrupted. It may be nil.
+	Scratch *twin.Scratch
+	// Accept is called with the source before anything of it is read. It may be nil. An error ends Read.
+	Accept func(recording.Source) error
 	// Clusters are the names of clusters. Empty means all.
 	Clusters []string
 	// NoKubernetes leaves out the objects in the clusters.
@@ -58,7 +62,8 @@ type Options struct {
 	Secrets bool
 	// Rate is how many calls are made per second. 0 means 10, which is well below the limits of EC2's and IAM's APIs.
 	Rate float64
-	// Progress is called after each answer with the number of answers so far. It may be nil.
+	// Progress is called after each answer with the number of answers so far. It may be nil. If an interrupted recording is
+	// continued, the first call is without an action.
 	Progress func(answers int, action string)
 }
 
@@ -111,8 +116,25 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	if err := r.source.Check(); err != nil {
 		return nil, err
 	}
-	if r.folder, err = twin.OpenFolder(opt.Dir, r.source); err != nil {
+	if opt.Accept != nil {
+		if err := opt.Accept(r.source); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Dir == "" && opt.Scratch != nil {
+		r.folder, err = opt.Scratch.Open(r.source)
+	} else {
+		r.folder, err = twin.OpenFolder(opt.Dir, r.source)
+	}
+	if err != nil {
 		return nil, err
+	}
+	if started, answers := r.folder.Continued(); !started.IsZero() {
+		r.source.Started = started
+		r.answers.Store(int64(answers))
+		if opt.Progress != nil {
+			opt.Progress(answers, "")
+		}
 	}
 	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
@@ -186,7 +208,7 @@ func pages[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out,
 	for more := true; more; {
 		page, err := op.call(ctx, in)
 		if refused, ok := gapOf(err, gap); ok {
-			// A source that answers the first page and refuses the second has told nothing that can be relied on.
+			// A source that answers the first page and refuses the second has said nothing that can be relied on.
 			answer.Pages, answer.Gap = nil, refused
 			return nil, answer, nil
 		}
