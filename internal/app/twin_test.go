@@ -224,6 +224,12 @@ func (w *netWorld) scale(t *testing.T, cfg aws.Config) {
 			Overrides:                   []autoscalingtypes.LaunchTemplateOverrides{{InstanceType: aws.String("t3.micro"), WeightedCapacity: aws.String("2")}},
 		}},
 	}))(t)
+	testkit.Must(scaling.PutScalingPolicy(ctx, &awsautoscaling.PutScalingPolicyInput{
+		AutoScalingGroupName: aws.String("web"), PolicyName: aws.String("half"), PolicyType: aws.String("TargetTrackingScaling"), TargetTrackingConfiguration: &autoscalingtypes.TargetTrackingConfiguration{
+			TargetValue: aws.Float64(50), PredefinedMetricSpecification: &autoscalingtypes.PredefinedMetricSpecification{PredefinedMetricType: autoscalingtypes.MetricTypeASGAverageCPUUtilization},
+		},
+	}))(t)
+	testkit.Must(scaling.PutScheduledUpdateGroupAction(ctx, &awsautoscaling.PutScheduledUpdateGroupActionInput{AutoScalingGroupName: aws.String("web"), ScheduledActionName: aws.String("new-year"), Recurrence: aws.String("0 0 1 1 *"), DesiredCapacity: aws.Int32(4)}))(t)
 	testkit.Eventually(t, 30*time.Second, func() error {
 		g := testkit.Must(scaling.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{"web"}}))(t).AutoScalingGroups[0]
 		if len(g.Instances) != 1 || g.Instances[0].LifecycleState != autoscalingtypes.LifecycleStateInService || aws.ToString(g.Instances[0].WeightedCapacity) != "2" {

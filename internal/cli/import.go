@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/smithy-go/logging"
 	"github.com/spf13/cobra"
 
@@ -151,7 +152,16 @@ func (o *globalOptions) printPlan() error {
 
 // read asks the source.
 func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Recording, error) {
-	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // the SDK's warnings are for programmers
+	options := []func(*config.LoadOptions) error{
+		config.WithLogger(logging.Nop{}), // the SDK's warnings are for programmers
+		config.WithAssumeRoleCredentialOptions(func(a *stscreds.AssumeRoleOptions) { // for profiles with mfa_serial
+			a.TokenProvider = func() (code string, err error) {
+				fmt.Fprintf(o.streams.Err, "MFA code of %s: ", aws.ToString(a.SerialNumber))
+				_, err = fmt.Fscanln(o.streams.In, &code)
+				return code, err
+			}
+		}),
+	}
 	if f.profile != "" {
 		options = append(options, config.WithSharedConfigProfile(f.profile))
 	}

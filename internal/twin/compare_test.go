@@ -2,6 +2,7 @@ package twin
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -69,6 +70,32 @@ func TestCompare(t *testing.T) {
 	}
 	if denied, err := Compare(twin, &recording.Recording{}); err != nil || len(denied) > 0 {
 		t.Errorf("what was not read differs: %v, %v", denied, err)
+	}
+}
+
+// When a recurring action is due next changes by itself. Everything else about scheduled actions and policies is compared.
+func TestCompareScheduledActions(t *testing.T) {
+	of := func(operation, page string) *recording.Recording {
+		return &recording.Recording{Answers: []recording.Answer{{Service: "autoscaling", Operation: operation, Input: json.RawMessage(`{}`), Pages: []json.RawMessage{json.RawMessage(page)}}}}
+	}
+	actions := func(next, night string, size int) *recording.Recording {
+		return of("DescribeScheduledActions", fmt.Sprintf(`{"ScheduledUpdateGroupActions":[{"AutoScalingGroupName":"web","ScheduledActionARN":"a","Recurrence":"0 8 * * *","StartTime":%q,"Time":%q},{"AutoScalingGroupName":"web","ScheduledActionARN":"b","StartTime":%q,"DesiredCapacity":%d}]}`, next, next, night, size))
+	}
+	got, err := Compare(actions("mon", "once", 1), actions("tue", "later", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Difference{
+		{"autoscaling:DescribeScheduledActions", "ScheduledUpdateGroupActions[b].DesiredCapacity", "1", "2"},
+		{"autoscaling:DescribeScheduledActions", "ScheduledUpdateGroupActions[b].StartTime", `"once"`, `"later"`},
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+	policies := func(arn string) *recording.Recording {
+		return of("DescribePolicies", `{"ScalingPolicies":[{"AutoScalingGroupName":"web","PolicyARN":"a"},{"AutoScalingGroupName":"web","PolicyARN":"`+arn+`"}]}`)
+	}
+	if got, err := Compare(policies("b"), policies("c")); err != nil || len(got) != 2 || got[0].Path != "ScalingPolicies[b]" || got[1].Path != "ScalingPolicies[c]" {
+		t.Errorf("got %v, %v", got, err)
 	}
 }
 

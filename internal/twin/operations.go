@@ -38,6 +38,7 @@ var operations = func() []Operation {
 		{"ec2", "GetConsoleOutput", "what nodes wrote when they booted"},
 		{"ec2", "DescribeLaunchTemplates DescribeLaunchTemplateVersions", "how node groups launch instances"},
 		{"autoscaling", "DescribeAutoScalingGroups DescribeLaunchConfigurations DescribeScalingActivities DescribeLifecycleHooks", "how many nodes there should be, and why launches failed"},
+		{"autoscaling", "DescribePolicies DescribeScheduledActions", "what changes how many there should be"},
 		{"eks", "ListClusters DescribeCluster ListNodegroups DescribeNodegroup ListAddons DescribeAddon ListFargateProfiles DescribeFargateProfile", "clusters and what belongs to them"},
 		{"eks", "ListAccessEntries DescribeAccessEntry ListAssociatedAccessPolicies", "who may enter a cluster"},
 		{"eks", "ListPodIdentityAssociations DescribePodIdentityAssociation ListIdentityProviderConfigs DescribeIdentityProviderConfig", "identities of pods and users"},

@@ -2,8 +2,10 @@ package why
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 
 	"github.com/drydock-dev/drydock/internal/advice"
@@ -94,6 +96,22 @@ func (c *sessionChain) login() string {
 	return login + " " + sshUser + "@" + c.Instance + options
 }
 
+// mostUnzipped bounds what user data unpacks to.
+const mostUnzipped = 1 << 20
+
+// unzipped returns user data without compression, with which it may be given to an instance. If it cannot be unpacked, it returns it as it is.
+func unzipped(userData []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(userData))
+	if err != nil {
+		return userData
+	}
+	text, err := io.ReadAll(io.LimitReader(r, mostUnzipped))
+	if err != nil {
+		return userData
+	}
+	return text
+}
+
 // shellScript matches the first line of a script of a shell.
 var shellScript = regexp.MustCompile(`^#![ \t]*/(?:usr/)?bin/(?:env[ \t]+)?(?:ba)?sh\s`)
 
@@ -101,7 +119,7 @@ var shellScript = regexp.MustCompile(`^#![ \t]*/(?:usr/)?bin/(?:env[ \t]+)?(?:ba
 // only a person can do that, it returns a sketch.
 func keepingAgent(has bool, userData []byte) (edit, sketch string) {
 	switch {
-	case bytes.Contains(userData, []byte("amazon-ssm-agent")): // perhaps it is what removes the agent
+	case bytes.Contains(unzipped(userData), []byte("amazon-ssm-agent")): // perhaps it is what removes the agent
 		return "", "have the file user-data leave amazon-ssm-agent installed, which it names, before the instance is launched again"
 	case has:
 		return "", ""

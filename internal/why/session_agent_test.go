@@ -1,6 +1,9 @@
 package why
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -30,12 +33,24 @@ func TestKeepingAgent(t *testing.T) {
 		{false, "#!/bin/shell\n", false, true},
 		{false, "#cloud-config\nruncmd: [date]\n", false, true},
 		{false, "#!/bin/bash\nsystemctl mask amazon-ssm-agent\n", false, true},
+		{true, zipped("#!/bin/bash\nyum remove -y amazon-ssm-agent\n"), false, true},
+		{true, zipped("#!/bin/bash\ntrue\n"), false, false},
+		{false, zipped("#!/bin/bash\ntrue\n"), false, true},
+		{true, zipped("#!/bin/bash\nyum remove -y amazon-ssm-agent\n")[:20], false, false},
 	} {
 		edit, sketch := keepingAgent(tt.has, []byte(tt.userData))
 		if (edit != "") != tt.edited || (sketch != "") != tt.sketch {
 			t.Errorf("%v, %q: edit %q, sketch %q", tt.has, tt.userData, edit, sketch)
 		}
 	}
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return b.String()
 }
 
 // The login of a twin is that of its source.

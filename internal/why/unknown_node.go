@@ -134,17 +134,18 @@ func (x *Explainer) unknownHosts(e *api.NodeExplanation) []string {
 		return nil
 	}
 	var out []string
-	for _, found := range userDataHost.FindAllStringSubmatch(string(m.UserData), -1) {
+	text := string(unzipped(m.UserData))
+	for _, found := range userDataHost.FindAllStringSubmatch(text, -1) {
 		host := found[1]
 		_, _, ours := x.cfg.PlaneAt(host + found[2])
-		text := "user data asks " + host + ", which is outside of the twin"
-		if !ours && !slices.Contains(localHosts, strings.ToLower(host)) && !twinHost.MatchString(host) && !slices.Contains(out, text) {
-			out = append(out, text)
+		asks := "user data asks " + host + ", which is outside of the twin"
+		if !ours && !slices.Contains(localHosts, strings.ToLower(host)) && !twinHost.MatchString(host) && !slices.Contains(out, asks) {
+			out = append(out, asks)
 		}
 	}
-	for _, value := range userDataValue.FindAllString(string(m.UserData), -1) {
-		if text := "user data reads " + value + ", which the import does not copy"; !slices.Contains(out, text) {
-			out = append(out, text)
+	for _, value := range userDataValue.FindAllString(text, -1) {
+		if reads := "user data reads " + value + ", which the import does not copy"; !slices.Contains(out, reads) {
+			out = append(out, reads)
 		}
 	}
 	return out

@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
-// importRecords returns the writes for what another account's Auto Scaling answered: groups with their instances, hooks
-// and last activities.
+// importRecords returns the writes for what another account's Auto Scaling answered: groups with their instances, hooks,
+// scaling policies, scheduled actions and last activities.
 func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	sc := scope{regional.At(r.Source.Account, r.Source.Region)}
 	hooks := map[string][]autoscalingtypes.LifecycleHook{}
@@ -91,6 +91,36 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 					m.InService = r.Source.Started
 				}
 				writes = append(writes, module.Put(members, key.Below(id), m), module.Put(owners, sc.Key(id), ownerRecord{name}))
+			}
+		}
+	}
+	policyPages, err := recording.Pages[awsautoscaling.DescribePoliciesInput, awsautoscaling.DescribePoliciesOutput](r, "autoscaling", "DescribePolicies")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range policyPages {
+		for _, pol := range p.Output.ScalingPolicies {
+			group, name := aws.ToString(pol.AutoScalingGroupName), aws.ToString(pol.PolicyName)
+			if name == "" || pol.PolicyType == nil || !strings.HasSuffix(aws.ToString(pol.PolicyARN), ":autoScalingGroupName/"+group+":policyName/"+name) {
+				return nil, nil, fmt.Errorf("the source's answer to autoscaling:DescribePolicies: policy %q has no type, or an ARN of another one", name)
+			}
+			if known[group] {
+				writes = append(writes, module.Put(policies, sc.group(group).Below(name), pol))
+			}
+		}
+	}
+	scheduledPages, err := recording.Pages[awsautoscaling.DescribeScheduledActionsInput, awsautoscaling.DescribeScheduledActionsOutput](r, "autoscaling", "DescribeScheduledActions")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range scheduledPages {
+		for _, a := range p.Output.ScheduledUpdateGroupActions {
+			group, name := aws.ToString(a.AutoScalingGroupName), aws.ToString(a.ScheduledActionName)
+			if name == "" || a.StartTime == nil || !strings.HasSuffix(aws.ToString(a.ScheduledActionARN), ":autoScalingGroupName/"+group+":scheduledActionName/"+name) {
+				return nil, nil, fmt.Errorf("the source's answer to autoscaling:DescribeScheduledActions: action %q has no time, or an ARN of another one", name)
+			}
+			if known[group] {
+				writes = append(writes, module.Put(scheduled, sc.group(group).Below(name), scheduledRecord{a}))
 			}
 		}
 	}

@@ -187,7 +187,7 @@ func ofScaling[In, Out any](name string, call func(context.Context, *In, ...func
 	return operation[In, Out, awsautoscaling.Options]{service: "autoscaling", name: name, call: call}
 }
 
-// readScaling reads the Auto Scaling groups with their last activities.
+// readScaling reads the Auto Scaling groups with what changes their sizes, and with their last activities.
 func (r *reader) readScaling(ctx context.Context) error {
 	groups, err := ask(ctx, r, ofScaling("DescribeAutoScalingGroups", r.scaling.DescribeAutoScalingGroups), &awsautoscaling.DescribeAutoScalingGroupsInput{}, "")
 	if err != nil {
@@ -201,6 +201,12 @@ func (r *reader) readScaling(ctx context.Context) error {
 		return found
 	}
 	if err := describe(ctx, r, configurations, &awsautoscaling.DescribeLaunchConfigurationsInput{}, ""); err != nil {
+		return err
+	}
+	if err := describe(ctx, r, ofScaling("DescribePolicies", r.scaling.DescribePolicies), &awsautoscaling.DescribePoliciesInput{}, ""); err != nil {
+		return err
+	}
+	if err := describe(ctx, r, ofScaling("DescribeScheduledActions", r.scaling.DescribeScheduledActions), &awsautoscaling.DescribeScheduledActionsInput{}, ""); err != nil {
 		return err
 	}
 	hooks, activities := ofScaling("DescribeLifecycleHooks", r.scaling.DescribeLifecycleHooks), ofScaling("DescribeScalingActivities", r.scaling.DescribeScalingActivities)
