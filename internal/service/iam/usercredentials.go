@@ -305,11 +305,10 @@ func (s *Service) UploadSigningCertificate(ctx context.Context, in *awsiam.Uploa
 	if len(parsedCertificates(*in.CertificateBody)) != 1 {
 		return nil, brokenCertificate()
 	}
-	body := strings.TrimSpace(*in.CertificateBody)
-	c := signingCertificate{ID: rand.Text()[:24], Body: body, Active: true, Uploaded: s.now()}
+	c := signingCertificate{ID: rand.Text()[:24], Body: *in.CertificateBody, Active: true, Uploaded: s.now()}
 	u, c, err := addCredential(ctx, s, signingCertificates, in.UserName, c.ID, func(_ user, have []signingCertificate) (signingCertificate, error) {
 		switch {
-		case slices.ContainsFunc(have, func(o signingCertificate) bool { return o.Body == body }):
+		case slices.ContainsFunc(have, func(o signingCertificate) bool { return strings.TrimSpace(o.Body) == strings.TrimSpace(c.Body) }):
 			return c, duplicateCertificate()
 		case len(have) >= maxSigningCertificates:
 			return c, quotaExceeded("CertificatesPerUser", maxSigningCertificates)
