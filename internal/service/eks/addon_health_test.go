@@ -36,6 +36,7 @@ func TestAddOnWhoseRoleLacksPermissions(t *testing.T) {
 	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
 	up := w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni"), ServiceAccountRoleArn: &role})
 	w.issue("vpc-cni", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAddonPermissionFailure, fmt.Sprintf(lacks, "aws-node", "ec2:DescribeInstances"))
+	w.wantNote("the add-on vpc-cni is DEGRADED: AddonPermissionFailure: "+fmt.Sprintf(lacks, "aws-node", "ec2:DescribeInstances"), true)
 	if done := w.describeUpdate("vpc-cni", *up.Id); done.Status != ekstypes.UpdateStatusFailed || done.Errors[0].ErrorCode != ekstypes.ErrorCodeAccessDenied || !slices.Equal(done.Errors[0].ResourceIds, []string{role}) {
 		t.Errorf("update = %s", asJSON(done))
 	}

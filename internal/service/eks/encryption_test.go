@@ -241,6 +241,8 @@ func TestAKeyThatWasTakenStays(t *testing.T) {
 		t.Errorf("encryptionConfig (-want +got):\n%s", diff)
 	}
 	wantDisabled("after the update has failed")
+	const half = "the control plane encrypts new data with " + goodKey + ", but not all older data yet"
+	w.wantNote(half, true)
 	if n := len(w.keys.granted()); n != 1 {
 		t.Errorf("%d grants", n)
 	}
@@ -259,6 +261,7 @@ func TestAKeyThatWasTakenStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	w.wantNote(half, false)
 	up, err := w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: dev, UpdateId: again.Update.Id})
 	if err != nil || up.Update.Status != ekstypes.UpdateStatusSuccessful {
 		t.Errorf("update %+v, %v", up, err)

@@ -26,6 +26,13 @@ type fakeLogs struct {
 	mu      sync.Mutex
 	streams map[string][]string // by group, or by group and stream: messages
 	callers []string
+	err     error // of PutLogEvents
+}
+
+func (l *fakeLogs) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
 }
 
 func (l *fakeLogs) has(name string) bool { _, ok := l.streams[name]; return ok }
@@ -59,6 +66,9 @@ func (l *fakeLogs) PutLogEvents(_ context.Context, in *awslogs.PutLogEventsInput
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	name := *in.LogGroupName + " " + *in.LogStreamName
+	if l.err != nil {
+		return nil, l.err
+	}
 	if !l.has(name) {
 		return nil, awserr.New("ResourceNotFoundException", "")
 	}

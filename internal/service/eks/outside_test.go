@@ -1,6 +1,7 @@
 package eks_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,9 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func TestAConnectedCluster(t *testing.T) {
@@ -63,6 +67,10 @@ func TestAConnectedCluster(t *testing.T) {
 	got, err := w.client.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: far})
 	if err != nil || got.Cluster.ConnectorConfig.ActivationCode != nil || *got.Cluster.ConnectorConfig.ActivationId != *c.ConnectorConfig.ActivationId || *got.Cluster.ConnectorConfig.Provider != "GKE" {
 		t.Errorf("DescribeCluster: %+v, %v", got, err)
+	}
+	notes, err := w.svc.UpdateNotes(awsapi.WithCall(ctx, &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "far")
+	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "cluster far is a connected cluster. It stays PENDING") {
+		t.Errorf("notes %q, %v", notes, err)
 	}
 	list := func(include ...string) []string {
 		t.Helper()

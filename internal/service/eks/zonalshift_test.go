@@ -110,6 +110,8 @@ func TestZonalShift(t *testing.T) {
 	w.waitState("nodes", w.nodeState, "a cordoned, a cordoned, a cordoned, b, b")
 	w.waitState("group", group, "subnet-b without AZRebalance")
 	w.waitState("group in the zone", lonely, "subnet-a without AZRebalance without Launch")
+	const note = "a zonal shift away from us-east-1a is in force: its nodes are cordoned"
+	w.wantNote(note, true)
 
 	// The shift survives a crash. New instances are launched outside of the zone, also those of new node groups.
 	w.restart()
@@ -130,6 +132,7 @@ func TestZonalShift(t *testing.T) {
 	testkit.Must(arc.CancelZonalShift(t.Context(), &awsshift.CancelZonalShiftInput{ZonalShiftId: id}))(t)
 	w.waitState("group", group, "subnet-a,subnet-b")
 	w.waitState("group in the zone", lonely, "subnet-a")
+	w.wantNote(note, false)
 	w.waitState("new group", func() string { return w.groupState(late) }, "subnet-a,subnet-b")
 	w.eventually(func() error {
 		if got := w.nodeState(); strings.Count(got, "cordoned") != 1 {

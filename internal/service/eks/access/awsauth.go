@@ -94,6 +94,9 @@ func parseYAML(data map[string]string, key string, into any) error {
 	return nil
 }
 
+// Exists reports whether there is such a ConfigMap.
+func (m *AuthMap) Exists() bool { return m != nil && m.data != nil }
+
 // Find returns the mapping of a canonical ARN.
 func (m *AuthMap) Find(canonical, account string) (Mapping, bool) {
 	if m == nil {

@@ -39,7 +39,7 @@ func New(b *base.Service) *Service { return &Service{Service: b} }
 
 // Types of access entries.
 const (
-	typeStandard = "STANDARD"
+	TypeStandard = "STANDARD"
 	TypeEC2Linux = "EC2_LINUX"
 
 	TypeFargateLinux = "FARGATE_LINUX"
@@ -106,7 +106,7 @@ func (s *Service) TryNodeEntry(ctx context.Context, planeID, roleARN, typ string
 		return err
 	case err == nil && !replace:
 		return errEntryExists(cluster.ID)
-	case err == nil && old.PrincipalID == made.PrincipalID && *old.Entry.Type == typeStandard && len(old.Policies)+len(old.Entry.KubernetesGroups) > 0:
+	case err == nil && old.PrincipalID == made.PrincipalID && *old.Entry.Type == TypeStandard && len(old.Policies)+len(old.Entry.KubernetesGroups) > 0:
 		return fmt.Errorf("people who use the role lose what its access entry gives them: %d access policies and the groups %v", len(old.Policies), old.Entry.KubernetesGroups)
 	case !IsNode(EntryMapping(made)):
 		return fmt.Errorf("%s would not be a node's role", roleARN)
@@ -158,7 +158,7 @@ func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.C
 	if principal == "" {
 		return nil, ekserr.Missing("principalArn")
 	}
-	typ := cmp.Or(aws.ToString(in.Type), typeStandard)
+	typ := cmp.Or(aws.ToString(in.Type), TypeStandard)
 	a, err := checkPrincipal(cluster.ID, principal)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.C
 	}
 	node, isNode := nodeTypes()[typ]
 	switch {
-	case typ == typeStandard:
+	case typ == TypeStandard:
 		if err := checkGroups(cluster.ID, in.KubernetesGroups); err != nil {
 			return nil, err
 		}
@@ -349,7 +349,7 @@ func (s *Service) UpdateAccessEntry(ctx context.Context, in *awseks.UpdateAccess
 	}
 	var out awseks.UpdateAccessEntryOutput
 	err = s.changeEntry(ctx, key, aws.ToString(in.PrincipalArn), func(r *record.AccessEntry) error {
-		if *r.Entry.Type != typeStandard {
+		if *r.Entry.Type != TypeStandard {
 			if in.KubernetesGroups != nil {
 				return errNodeEntryFields(key.ID, "kubernetesGroups", *r.Entry.Type)
 			}
@@ -428,7 +428,7 @@ func (s *Service) EnsureOwnEntries(tx *store.Tx, cluster store.Key, rec *record.
 	if !rec.UsesAPI() {
 		return nil
 	}
-	own := s.newEntry(cluster, record.Identity{ARN: base.ServiceRoleARN(cluster.Account)}, typeStandard)
+	own := s.newEntry(cluster, record.Identity{ARN: base.ServiceRoleARN(cluster.Account)}, TypeStandard)
 	own.Managed = true
 	own.Entry.Username = new("eks:managed")
 	for _, p := range []string{"AmazonEKSClusterInsightsPolicy", "AmazonEKSEventPolicy"} {
@@ -444,7 +444,7 @@ func (s *Service) EnsureOwnEntries(tx *store.Tx, cluster store.Key, rec *record.
 	if _, err := checkPrincipal(cluster.ID, rec.Creator.ARN); err != nil {
 		return nil // a federated user or a service cannot have an entry
 	}
-	creator := s.newEntry(cluster, rec.Creator, typeStandard)
+	creator := s.newEntry(cluster, rec.Creator, TypeStandard)
 	creator.Policies = []ekstypes.AssociatedAccessPolicy{associated(accesspolicies.ARN("AmazonEKSClusterAdminPolicy"), *creator.Entry.CreatedAt)}
 	_, err := ensureEntry(tx, cluster, creator)
 	return err
@@ -539,7 +539,7 @@ func (s *Service) AdmitAutoNodes(tx *store.Tx, cluster store.Key, role record.Id
 // AdmitCapability associates policies with the role of a capability, by their names and scopes, and creates its access entry
 // unless the role has one.
 func (s *Service) AdmitCapability(tx *store.Tx, cluster store.Key, role record.Identity, policies map[string]ekstypes.AccessScope) error {
-	e := s.newEntry(cluster, role, typeStandard)
+	e := s.newEntry(cluster, role, TypeStandard)
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		a := associated(accesspolicies.ARN(name), *e.Entry.CreatedAt)
 		a.AccessScope = new(policies[name])

@@ -55,7 +55,7 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.Associat
 	scope := &ekstypes.AccessScope{Type: in.AccessScope.Type, Namespaces: append([]string{}, in.AccessScope.Namespaces...)}
 	out := &awseks.AssociateAccessPolicyOutput{ClusterName: &key.ID, PrincipalArn: in.PrincipalArn}
 	err = s.changeEntry(ctx, key, aws.ToString(in.PrincipalArn), func(r *record.AccessEntry) error {
-		if typ := *r.Entry.Type; typ != typeStandard && !nodeTypes()[typ].policies {
+		if typ := *r.Entry.Type; typ != TypeStandard && !nodeTypes()[typ].policies {
 			return errNodeEntryPolicy(key.ID, typ)
 		}
 		i := slices.IndexFunc(r.Policies, func(p ekstypes.AssociatedAccessPolicy) bool { return *p.PolicyArn == *in.PolicyArn })

@@ -50,6 +50,7 @@ type Service struct {
 	policies *policyendpoints.Service
 
 	rehearsing sync.Mutex // a rehearsal boots a control plane: one at a time
+	troubles   troubles   // of clusters by key, and of logs by control plane
 }
 
 // New returns the part of EKS that manages clusters.

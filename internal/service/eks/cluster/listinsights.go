@@ -119,9 +119,6 @@ func (s *Service) insightsOf(ctx context.Context, name *string, rollback bool) (
 		return nil, err
 	}
 	statuses := map[string]record.InsightStatus{}
-	if !rollback { // those that were not computed stay
-		maps.Copy(statuses, known.Statuses)
-	}
 	for i := range all {
 		id := *all[i].Id
 		was, ok := known.Statuses[id]
@@ -133,10 +130,19 @@ func (s *Service) insightsOf(ctx context.Context, name *string, rollback bool) (
 		}
 		statuses[id] = record.InsightStatus{Status: all[i].InsightStatus.Status, Since: *all[i].LastTransitionTime}
 	}
-	if maps.EqualFunc(statuses, known.Statuses, func(a, b record.InsightStatus) bool { return a.Status == b.Status }) {
+	set := func(r *record.Insights) {
+		if r.Statuses == nil || rollback {
+			r.Statuses = statuses
+			return
+		}
+		r.Statuses = maps.Clone(r.Statuses) // those that were not computed stay
+		maps.Copy(r.Statuses, statuses)
+	}
+	now := known
+	if set(&now); maps.EqualFunc(now.Statuses, known.Statuses, func(a, b record.InsightStatus) bool { return a.Status == b.Status }) {
 		return all, nil
 	}
-	return all, s.changeInsights(ctx, key, func(r *record.Insights) { r.Statuses = statuses })
+	return all, s.changeInsights(ctx, key, set)
 }
 
 // changeInsights changes what is stored about a cluster's insights, unless the cluster has been deleted.

@@ -134,6 +134,12 @@ func ignoreExisting(err error) error {
 // control plane. As on EKS, a deleted log group is created again.
 // https://github.com/terraform-aws-modules/terraform-aws-eks/issues/920
 func (s *Service) WriteLogs(ctx context.Context, planeID, instance string, lines []plane.LogLine) error {
+	err := s.writeLogs(ctx, planeID, instance, lines)
+	s.troubles.note(planeID, err)
+	return err
+}
+
+func (s *Service) writeLogs(ctx context.Context, planeID, instance string, lines []plane.LogLine) error {
 	key, rec, err := s.ClusterByPlane(planeID)
 	switch {
 	case errors.Is(err, base.ErrUnknownPlane), err == nil && rec.Cluster.Status == ekstypes.ClusterStatusDeleting:

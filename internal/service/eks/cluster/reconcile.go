@@ -41,6 +41,14 @@ func (s *Service) Reconciler() reconcile.Config {
 
 // reconcile brings one cluster a step closer to the state in its record.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
+	again, err := s.step(ctx, key)
+	if ctx.Err() == nil {
+		s.troubles.note(key.String(), err)
+	}
+	return again, err
+}
+
+func (s *Service) step(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := record.Clusters.Get(s.Store, key)
 	if errors.Is(err, store.ErrNotFound) {
 		s.Sessions.DropCluster(key) // deleted or reset

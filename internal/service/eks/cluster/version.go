@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +13,8 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/fault"
-	"github.com/drydock-dev/drydock/internal/service/eks/autobalancing"
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
@@ -273,156 +270,6 @@ func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
 	if up.Update.Type == ekstypes.UpdateTypeVersionUpdate {
 		c.Upgraded = &record.Upgrade{From: from, At: s.Clock.Now().UTC(), SupportEnded: up.SupportEnded}
 	}
-}
-
-// UpdateNotes explains which updates of a cluster are in progress, why the last one of a type has failed, what keeps EKS Auto
-// Mode from providing nodes, until when the last upgrade can be rolled back, and why the next change of the version would be
-// refused.
-func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, error) {
-	key, rec, err := s.Cluster(ctx, &cluster)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, last := range s.lastUpdates(key) {
-		what := string(last.Update.Type)
-		switch {
-		case last.Nodegroup != "":
-			what += " of node group " + last.Nodegroup
-		case last.Addon != "":
-			what += " of add-on " + last.Addon
-		case last.Capability != "":
-			what += " of capability " + last.Capability
-		case last.Version == *rec.Cluster.Version:
-			continue
-		case last.Version != "":
-			what = "update to Kubernetes " + last.Version
-		}
-		notes := notesOf(what, &last.Update)
-		if r := rec.Rollback; r != nil && r.Update == *last.Update.Id && last.Update.Status == ekstypes.UpdateStatusInProgress && rec.Cluster.Status == ekstypes.ClusterStatusActive {
-			left, err := s.auto.Newer(ctx, key, r.Version)
-			if err != nil {
-				return nil, err
-			}
-			notes[0] += fmt.Sprintf(": %d nodes of EKS Auto Mode have a newer version and are replaced first, until %s; disruption budgets of node pools, pod disruption budgets and karpenter.sh/do-not-disrupt delay that", left, r.Until.Format(time.RFC3339))
-		}
-		out = append(out, notes...)
-	}
-	if rec.PlatformTo != "" {
-		out = append(out, "AWS is moving the cluster to platform version "+rec.PlatformTo)
-	}
-	if base.Usable(rec) != nil {
-		return out, nil
-	}
-	if autonodes.Enabled(&rec.Cluster) {
-		ses, err := s.Sessions.Open(key, rec.Plane.ID)
-		if err != nil {
-			return nil, err
-		}
-		notes, err := autonodes.Notes(ctx, ses.Objects)
-		if err != nil {
-			notes = []string{"EKS Auto Mode's objects could not be read: " + err.Error()}
-		}
-		out = append(out, notes...)
-		if notes, err = autobalancing.Notes(ctx, ses); err != nil {
-			notes = []string{"the load balancers of EKS Auto Mode could not be read: " + err.Error()}
-		}
-		out = append(out, notes...)
-	}
-	for _, p := range record.IdentityProviders.All(s.Store, key.AllBelow()) {
-		if adopted, err := s.ControlPlanes.AdoptedIdentityProvider(ctx, rec.Plane.ID); err == nil && !adopted {
-			issuer := aws.ToString(p.Value.Config.IssuerUrl)
-			out = append(out, fmt.Sprintf("nobody can log in with the identity provider %s yet: the API server on this machine cannot fetch %s/.well-known/openid-configuration or the signing keys, and retries every 10 seconds", aws.ToString(p.Value.Config.IdentityProviderConfigName), strings.TrimSuffix(issuer, "/")))
-		}
-	}
-	for _, c := range record.Capabilities.All(s.Store, key.AllBelow()) { // see decision 102
-		name, kind := aws.ToString(c.Value.Capability.CapabilityName), c.Value.Capability.Type
-		if c.Value.Capability.Status == ekstypes.CapabilityStatusDegraded {
-			out = append(out, fmt.Sprintf("the capability %s is DEGRADED: Drydock runs no controller for %s, so nothing reconciles its resources", name, kind))
-		} else { // of a twin
-			out = append(out, fmt.Sprintf("nothing reconciles the resources of the capability %s here: Drydock runs no controller for %s", name, kind))
-		}
-	}
-	if last := rec.Upgraded; last != nil {
-		to, _ := eksversions.Lookup(last.From)
-		note := fmt.Sprintf("the cluster can be rolled back to Kubernetes %s until %s", last.From, last.At.Add(rollbackWindow).Format(time.RFC3339))
-		if err := s.checkRollback(rec, to, nil); err != nil {
-			note = fmt.Sprintf("a rollback to Kubernetes %s would be refused: %s", last.From, awserr.TextOf(err))
-		}
-		out = append(out, note)
-	}
-	ev, err := s.gather(ctx, key, rec)
-	if err != nil {
-		return nil, err
-	}
-	s.gatherRollback(ctx, key, ev)
-	if next := nextVersion(*rec.Cluster.Version); offered(next) {
-		if behind := ev.nodegroupsBehind(next); len(behind) > 0 {
-			out = append(out, fmt.Sprintf("an upgrade to Kubernetes %s would be refused, even if forced: nodegroups %s are too old", next, strings.Join(behind, ", ")))
-		}
-	}
-	what := map[ekstypes.Category]string{ekstypes.CategoryUpgradeReadiness: "an upgrade", ekstypes.CategoryRollbackReadiness: "a rollback"}
-	for _, i := range ev.insights() {
-		if slices.Contains(failing[i.Category], i.InsightStatus.Status) && offered(aws.ToString(i.KubernetesVersion)) {
-			out = append(out, fmt.Sprintf("%s to Kubernetes %s would be refused unless forced: %s: %s", what[i.Category], aws.ToString(i.KubernetesVersion), *i.Name, *i.InsightStatus.Reason))
-		}
-	}
-	return out, nil
-}
-
-// NodegroupUpdateNotes explains which updates of a node group are in progress, and why the last one of a type has failed.
-func (s *Service) NodegroupUpdateNotes(ctx context.Context, cluster, nodegroup string) ([]string, error) {
-	key, _, err := s.Cluster(ctx, &cluster)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, last := range s.lastUpdates(key) {
-		if last.Nodegroup == nodegroup {
-			out = append(out, notesOf(string(last.Update.Type), &last.Update)...)
-		}
-	}
-	return out, nil
-}
-
-// notesOf explains an update that is in progress or has failed.
-func notesOf(what string, u *ekstypes.Update) []string {
-	at := u.CreatedAt.Format(time.RFC3339)
-	switch u.Status {
-	case ekstypes.UpdateStatusInProgress:
-		return []string{fmt.Sprintf("the %s, requested at %s, is in progress", what, at)}
-	case ekstypes.UpdateStatusFailed:
-		var out []string
-		for _, e := range u.Errors {
-			out = append(out, fmt.Sprintf("the %s, requested at %s, failed: %s: %s", what, at, e.ErrorCode, aws.ToString(e.ErrorMessage)))
-		}
-		return out
-	}
-	return nil
-}
-
-// lastUpdates returns the last update of each kind of a cluster, and of each of its node groups, add-ons and capabilities, oldest first. A
-// rollback is of the same kind as an upgrade.
-func (s *Service) lastUpdates(key store.Key) []*record.Update {
-	type of struct {
-		kind                         ekstypes.UpdateType
-		nodegroup, addon, capability string
-	}
-	last := map[of]*record.Update{}
-	for _, i := range record.Updates.All(s.Store, key.AllBelow()) {
-		up := &i.Value
-		kind := of{up.Update.Type, up.Nodegroup, up.Addon, up.Capability}
-		if up.Version != "" {
-			kind.kind = ekstypes.UpdateTypeVersionUpdate
-		}
-		// No update begins while another one of the same is in progress, so that one is the last even if both began in the same second.
-		old := last[kind]
-		if old == nil || up.Update.Status == ekstypes.UpdateStatusInProgress ||
-			old.Update.Status != ekstypes.UpdateStatusInProgress && up.Update.CreatedAt.After(*old.Update.CreatedAt) {
-			last[kind] = up
-		}
-	}
-	return slices.SortedFunc(maps.Values(last), func(a, b *record.Update) int { return a.Update.CreatedAt.Compare(*b.Update.CreatedAt) })
 }
 
 // CancelUpdate cancels the rollback of a cluster while its Auto Mode nodes are rolled back. Karpenter then replaces the nodes
