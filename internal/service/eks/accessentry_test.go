@@ -126,9 +126,11 @@ func TestCreateAccessEntryRefusesWhatAWSRefuses(t *testing.T) {
 		"system:masters":        {awseks.CreateAccessEntryInput{PrincipalArn: &role, KubernetesGroups: []string{"system:masters"}}, "InvalidParameterException", "The kubernetes group name system:masters is invalid, it cannot start with system:"},
 		"an eks: group":         {awseks.CreateAccessEntryInput{PrincipalArn: &role, KubernetesGroups: []string{"eks:x"}}, "InvalidParameterException", "The kubernetes group name eks:x is invalid, it cannot start with eks:"},
 		"a system: user":        {awseks.CreateAccessEntryInput{PrincipalArn: &role, Username: aws.String("system:admin")}, "InvalidParameterException", "The username must not begin with system:"},
-		"an unknown type":       {awseks.CreateAccessEntryInput{PrincipalArn: &role, Type: aws.String("LINUX")}, "InvalidParameterException", "The specified access entry type LINUX is invalid."},
-		"a node that is a user": {awseks.CreateAccessEntryInput{PrincipalArn: aws.String(w.arn("user/jane")), Type: aws.String("EC2_LINUX")}, "InvalidParameterException", "The principalArn of access entries of type EC2_LINUX must be an IAM role."},
-		"a node with groups":    {awseks.CreateAccessEntryInput{PrincipalArn: &role, Type: aws.String("EC2_LINUX"), KubernetesGroups: []string{"x"}}, "InvalidParameterException", "The kubernetesGroups parameter can't be specified for access entries of type EC2_LINUX."},
+		"an unknown type":       {awseks.CreateAccessEntryInput{PrincipalArn: &role, Type: aws.String("LINUX")}, "InvalidParameterException", "AccessEntry type must be one of [EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, HYBRID_LINUX, HYPERPOD_LINUX, EC2, STANDARD]"},
+		"a node that is a user": {awseks.CreateAccessEntryInput{PrincipalArn: aws.String(w.arn("user/jane")), Type: aws.String("EC2_LINUX")}, "InvalidParameterException", "AccessEntry principalArn must be IAM role when using types [EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, HYBRID_LINUX, EC2]"},
+		"a node with groups":    {awseks.CreateAccessEntryInput{PrincipalArn: &role, Type: aws.String("EC2_LINUX"), KubernetesGroups: []string{"x"}}, "InvalidParameterException", `The specified kubernetesGroups is invalid: setting kubernetesGroups is not allowed when the type is "EC2_LINUX"`},
+		"a node with a name":    {awseks.CreateAccessEntryInput{PrincipalArn: &role, Type: aws.String("EC2_WINDOWS"), Username: aws.String("x")}, "InvalidParameterException", `The specified username is invalid: setting username is not allowed when the type is "EC2_WINDOWS"`},
+		"a node from elsewhere": {awseks.CreateAccessEntryInput{PrincipalArn: aws.String("arn:aws:iam::999999999999:role/node"), Type: aws.String("EC2_LINUX")}, "InvalidParameterException", "AccessEntry principalArn must be from the same account as the cluster when using types [EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, HYBRID_LINUX, EC2]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.in.ClusterName = aws.String("dev")
@@ -153,10 +155,11 @@ func TestAssociateAccessPolicyRefusesWhatAWSRefuses(t *testing.T) {
 		scope             *ekstypes.AccessScope
 		code, message     string
 	}{
-		"an unknown policy":              {role, "arn:aws:eks::aws:cluster-access-policy/Nope", whole, "InvalidParameterException", "The policyArn arn:aws:eks::aws:cluster-access-policy/Nope is invalid: no such access policy. You can view available access policies with 'list-access-policies'."},
-		"no namespaces":                  {role, viewPolicy, &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace}, "InvalidParameterException", "The accessScope is invalid: at least one namespace must be specified when the type is namespace."},
-		"namespaces for a whole cluster": {role, viewPolicy, &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster, Namespaces: []string{"x"}}, "InvalidParameterException", "The accessScope is invalid: namespaces can't be specified when the type is cluster."},
-		"a node":                         {node, viewPolicy, whole, "InvalidRequestException", "Access policies can't be associated with access entries of type EC2_LINUX."},
+		"an unknown policy":              {role, "arn:aws:eks::aws:cluster-access-policy/Nope", whole, "ResourceNotFoundException", "The specified policyArn could not be found. You can view your available access policies with 'list-access-policies'"},
+		"a policy of IAM":                {role, "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy", whole, "InvalidParameterException", "The policyArn parameter format is not valid"},
+		"no namespaces":                  {role, viewPolicy, &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace}, "InvalidParameterException", "At least 1 namespace must be provided if the type is set as namespace"},
+		"namespaces for a whole cluster": {role, viewPolicy, &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster, Namespaces: []string{"x"}}, "InvalidParameterException", "accessScope should not include namespaces if the type is not set as namespace"},
+		"a node":                         {node, viewPolicy, whole, "InvalidParameterException", `This operation can only be performed on Access Entries with a type of "STANDARD".`},
 		"a service-linked policy":        {role, "arn:aws:eks::aws:cluster-access-policy/AmazonEKSHybridPolicy", whole, "InvalidParameterException", "The policyArn arn:aws:eks::aws:cluster-access-policy/AmazonEKSHybridPolicy is designated for AWS service-linked roles only."},
 		"no entry":                       {w.arn("user/jane"), viewPolicy, whole, "ResourceNotFoundException", "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'."},
 	} {

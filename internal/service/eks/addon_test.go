@@ -365,18 +365,18 @@ func TestAddOnRefusals(t *testing.T) {
 		"a wrong type":       {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("replicaCount: two")}, "InvalidParameterException", config + "[$.replicaCount: string found, integer expected]"},
 		"in a list":          {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("tolerations: [1]")}, "InvalidParameterException", config + "[$.tolerations[0]: integer found, object expected]"},
 		"two at once":        {awseks.CreateAddonInput{AddonName: aws.String("vpc-cni"), ConfigurationValues: aws.String(`{"env": {"MAX_ENI": 1}, "enableNetworkPolicy": true}`)}, "InvalidParameterException", config + "[$.enableNetworkPolicy: boolean found, string expected, $.env.MAX_ENI: integer found, string expected]"},
-		"not even YAML":      {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("{")}, "InvalidParameterException", "ConfigurationValue provided in request is not supported: it is neither JSON nor YAML"},
+		"not even YAML":      {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("{")}, "InvalidParameterException", "The ConfigurationValues provided is not in valid YAML or JSON format."},
 		"too long":           {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("#" + strings.Repeat("x", 128<<10))}, "InvalidParameterException", "ConfigurationValue provided in request is not supported: it is too long"},
 		"too long a record":  {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("#" + strings.Repeat("<", 100<<10))}, "InvalidParameterException", "ConfigurationValue provided in request is not supported: it is too long"},
 		"a bomb": {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String(fmt.Sprintf("a: &a %q\nb: [%s*a]", strings.Repeat("x", 40<<10), strings.Repeat("*a,", 9_999)))},
-			"InvalidParameterException", "ConfigurationValue provided in request is not supported: it is neither JSON nor YAML"},
+			"InvalidParameterException", "The ConfigurationValues provided is not in valid YAML or JSON format."},
 		"no role":            {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ServiceAccountRoleArn: aws.String("arn:aws:iam::1:user/x")}, "InvalidParameterException", "Invalid serviceAccountRoleArn: arn:aws:iam::1:user/x"},
 		"no service account": {awseks.CreateAddonInput{AddonName: aws.String("eks-pod-identity-agent"), ServiceAccountRoleArn: aws.String(w.arn("role/pods"))}, "InvalidParameterException", "ServiceAccountRoleArn is not supported for addon eks-pod-identity-agent"},
 		"not its account": {awseks.CreateAddonInput{AddonName: aws.String("vpc-cni"), PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{{ServiceAccount: aws.String("coredns"), RoleArn: aws.String(w.arn("role/pods"))}}},
 			"InvalidParameterException", "Service account coredns in pod identity configuration is not supported for addon vpc-cni"},
 		"EKS's value":     {awseks.CreateAddonInput{AddonName: aws.String("aws-ebs-csi-driver"), ConfigurationValues: aws.String(`{"node":{"enableWindows":true}}`)}, "NotImplemented", "configurationValues of add-on aws-ebs-csi-driver: node.enableWindows"},
 		"its namespace":   {awseks.CreateAddonInput{AddonName: aws.String("coredns"), NamespaceConfig: &ekstypes.AddonNamespaceConfigRequest{Namespace: aws.String("x")}}, "InvalidParameterException", "Custom namespace is not supported for addon coredns"},
-		"not a namespace": {awseks.CreateAddonInput{AddonName: aws.String("metrics-server"), NamespaceConfig: &ekstypes.AddonNamespaceConfigRequest{Namespace: aws.String("X_y")}}, "InvalidParameterException", "Invalid namespace: X_y must be a valid RFC 1123 DNS label"},
+		"not a namespace": {awseks.CreateAddonInput{AddonName: aws.String("metrics-server"), NamespaceConfig: &ekstypes.AddonNamespaceConfigRequest{Namespace: aws.String("X_y")}}, "InvalidParameterException", "Provided namespace value is not a valid RFC 1123 DNS label"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.in.ClusterName == nil {

@@ -141,7 +141,7 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 		},
 		"an unknown version": {
 			func(in *awseks.CreateClusterInput) { in.Version = aws.String("1.32") },
-			"InvalidParameterException", "unsupported Kubernetes version",
+			"InvalidParameterException", "unsupported Kubernetes version 1.32",
 		},
 		"a role that does not exist": {
 			func(in *awseks.CreateClusterInput) { in.RoleArn = aws.String(w.arn("role/nobody")) },
@@ -169,7 +169,7 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 		},
 		"a security group of another VPC": {
 			func(in *awseks.CreateClusterInput) { vpc(in).SecurityGroupIds = []string{"sg-other"} },
-			"InvalidParameterException", "Security group sg-other does not belong to the VPC vpc-main of the subnets",
+			"InvalidParameterException", "Security group(s) [sg-other] are not (in/associated to) the same VPC as the subnets. Please specify a security group that is associated with the VPC: vpc-main",
 		},
 		"a security group that does not exist": {
 			func(in *awseks.CreateClusterInput) { vpc(in).SecurityGroupIds = []string{"sg-x"} },
@@ -193,11 +193,11 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 		},
 		"a service CIDR outside the private blocks": {
 			func(in *awseks.CreateClusterInput) { in.KubernetesNetworkConfig = serviceCIDR("100.64.0.0/16") },
-			"InvalidParameterException", "The service CIDR 100.64.0.0/16 is invalid. It must be within one of the following private IP address blocks: 10.0.0.0/8, 172.16.0.0/12, or 192.168.0.0/16.",
+			"InvalidParameterException", "Invalid Cluster Service Ipv4 CIDR 100.64.0.0/16 for the cluster refused, must be within RFC1918 range",
 		},
 		"a service CIDR that is too small": {
 			func(in *awseks.CreateClusterInput) { in.KubernetesNetworkConfig = serviceCIDR("10.0.0.0/25") },
-			"InvalidParameterException", "The service CIDR 10.0.0.0/25 is invalid. It must be between /24 and /12.",
+			"InvalidParameterException", "Invalid Cluster Service Ipv4 CIDR 10.0.0.0/25 for the cluster refused, must have netmask size between /12 and /24 inclusive",
 		},
 		"a service CIDR inside the VPC": {
 			func(in *awseks.CreateClusterInput) { in.KubernetesNetworkConfig = serviceCIDR("172.31.0.0/20") },
@@ -313,7 +313,7 @@ func TestClusterQuota(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.quotas = eks.Quotas{Clusters: 1} })
 	w.cluster("one", ekstypes.AuthenticationModeApi)
 	_, err := w.client.CreateCluster(t.Context(), w.createInput("two"))
-	wantError(t, err, "ResourceLimitExceededException", "Cluster limit exceeded for account: at most 1 clusters are allowed in a region.")
+	wantError(t, err, "ResourceLimitExceededException", "Cluster limit exceeded for account.")
 }
 
 func TestACreationThatCannotSucceedFailsWithItsReason(t *testing.T) {

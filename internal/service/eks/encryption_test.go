@@ -88,7 +88,7 @@ func TestEncryptionConfigIsRefused(t *testing.T) {
 		code, message string
 	}{
 		"two":                           {append(key("good"), key("good")...), "", false, "InvalidParameterException", "Only one encryptionConfig is supported."},
-		"other resources":               {[]ekstypes.EncryptionConfig{{Resources: []string{"configmaps"}, Provider: key("good")[0].Provider}}, "", false, "InvalidParameterException", "The resources for encryptionConfig are invalid. The only supported value is secrets."},
+		"other resources":               {[]ekstypes.EncryptionConfig{{Resources: []string{"configmaps"}, Provider: key("good")[0].Provider}}, "", false, "InvalidParameterException", "Invalid k8s resource for encryption"},
 		"no provider":                   {[]ekstypes.EncryptionConfig{{Resources: []string{"secrets"}}}, "", false, "InvalidParameterException", "KeyArn is required"},
 		"no key":                        {encryptWith(""), "", false, "InvalidParameterException", "KeyArn is required"},
 		"a key ID":                      {encryptWith("1234abcd-12ab-34cd-56ef-1234567890ab"), "", false, "InvalidParameterException", "The keyArn for encryptionConfig is invalid."},

@@ -32,15 +32,15 @@ func TestIdentityProviders(t *testing.T) {
 
 	for want, change := range map[string]func(*ekstypes.OidcIdentityProviderConfigRequest){
 		"The Identity Provider URL cannot be same as OpenID Connect (OIDC) issuer URL": func(o *ekstypes.OidcIdentityProviderConfigRequest) { o.IssuerUrl = cluster.Identity.Oidc.Issuer },
-		"it must begin with https://": func(o *ekstypes.OidcIdentityProviderConfigRequest) {
+		"IssuerURL must use https:// scheme.": func(o *ekstypes.OidcIdentityProviderConfigRequest) {
 			o.IssuerUrl = aws.String("http://idp.example.com")
 		},
-		"have no query parameters": func(o *ekstypes.OidcIdentityProviderConfigRequest) {
+		"it must have a host and no query parameters": func(o *ekstypes.OidcIdentityProviderConfigRequest) {
 			o.IssuerUrl = aws.String("https://idp.example.com?a=b")
 		},
-		"it can't contain system:":         func(o *ekstypes.OidcIdentityProviderConfigRequest) { o.GroupsPrefix = aws.String("system:") },
-		"contains invalid characters":      func(o *ekstypes.OidcIdentityProviderConfigRequest) { o.IdentityProviderConfigName = aws.String("a/b") },
-		"clientId cannot be null or empty": func(o *ekstypes.OidcIdentityProviderConfigRequest) { o.ClientId = aws.String("") },
+		"The prefix system: is reserved for Kubernetes system use": func(o *ekstypes.OidcIdentityProviderConfigRequest) { o.GroupsPrefix = aws.String("system:") },
+		"contains invalid characters":                              func(o *ekstypes.OidcIdentityProviderConfigRequest) { o.IdentityProviderConfigName = aws.String("a/b") },
+		"clientId cannot be null or empty":                         func(o *ekstypes.OidcIdentityProviderConfigRequest) { o.ClientId = aws.String("") },
 	} {
 		in := request()
 		change(in.Oidc)
@@ -48,7 +48,7 @@ func TestIdentityProviders(t *testing.T) {
 		testkit.WantErrorWith(t, err, "InvalidParameterException", want)
 	}
 	_, err := describe()
-	testkit.WantErrorWith(t, err, "ResourceNotFoundException", "idp")
+	testkit.WantErrorWith(t, err, "ResourceNotFoundException", "No config found for cluster: dev, config type: oidc, config name: idp")
 
 	made, err := w.client.AssociateIdentityProviderConfig(ctx, request())
 	if err != nil {
@@ -90,7 +90,7 @@ func TestIdentityProviders(t *testing.T) {
 	testkit.Must(w.client.DisassociateIdentityProviderConfig(ctx, &awseks.DisassociateIdentityProviderConfigInput{ClusterName: dev, IdentityProviderConfig: named}))(t)
 	w.waitCluster("dev", ekstypes.ClusterStatusActive)
 	_, err = describe()
-	testkit.WantErrorWith(t, err, "ResourceNotFoundException", "idp")
+	testkit.WantErrorWith(t, err, "ResourceNotFoundException", "No config found for cluster: dev, config type: oidc, config name: idp")
 	if p := accepted(); p != nil {
 		t.Errorf("the control plane still has %+v", p)
 	}

@@ -348,7 +348,7 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 		},
 		"a subnet of another VPC": {
 			func(in *awseks.CreateNodegroupInput) { in.Subnets = []string{"subnet-a", "subnet-other"} },
-			"InvalidParameterException", "Subnets [subnet-other] are not in the same VPC as the cluster",
+			"InvalidParameterException", "Subnets specified must belong to the VPC: vpc-main",
 		},
 		"Amazon Linux 2": {
 			func(in *awseks.CreateNodegroupInput) { in.AmiType = ekstypes.AMITypesAl2X8664 },
@@ -366,7 +366,35 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 		},
 		"a reserved label": {
 			func(in *awseks.CreateNodegroupInput) { in.Labels = map[string]string{"kubernetes.io/x": "y"} },
-			"InvalidParameterException", "Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]",
+			"InvalidParameterException", "Label cannot start with reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]",
+		},
+		"a label that is none": {
+			func(in *awseks.CreateNodegroupInput) { in.Labels = map[string]string{"bad key!": "y"} },
+			"InvalidParameterException", "Invalid value: bad key! : field must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+		},
+		"a taint that is none": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.Taints = []ekstypes.Taint{{Key: aws.String("bad key!"), Effect: ekstypes.TaintEffectNoSchedule}}
+			},
+			"InvalidParameterException", "invalid taint spec: bad key! , a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+		},
+		"a long name": {
+			func(in *awseks.CreateNodegroupInput) { in.NodegroupName = aws.String(strings.Repeat("n", 64)) },
+			"InvalidParameterException", "nodeGroupName can't be longer than 63 characters!",
+		},
+		"an empty update configuration": {
+			func(in *awseks.CreateNodegroupInput) { in.UpdateConfig = &ekstypes.NodegroupUpdateConfig{} },
+			"InvalidParameterException", "UpdateConfig cannot be empty if set in the request.",
+		},
+		"two limits of what is unavailable": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.UpdateConfig = &ekstypes.NodegroupUpdateConfig{MaxUnavailable: aws.Int32(1), MaxUnavailablePercentage: aws.Int32(1)}
+			},
+			"InvalidParameterException", "Either provide max-unavailable or max-unavailable-percentage in the request.",
+		},
+		"a launch template without a name": {
+			func(in *awseks.CreateNodegroupInput) { in.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{} },
+			"InvalidParameterException", "Either a launch template ID or a launch template name must be specified in the request.",
 		},
 		"an effect of Kubernetes": {
 			func(in *awseks.CreateNodegroupInput) {
@@ -382,8 +410,8 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 			"InvalidParameterException", "max-unavailable must be within the range 1 and max size of the node group",
 		},
 		"another version": {
-			func(in *awseks.CreateNodegroupInput) { in.Version = aws.String("1.35") },
-			"InvalidParameterException", "Requested nodegroup version 1.35 is not the cluster's version",
+			func(in *awseks.CreateNodegroupInput) { in.Version = aws.String("1.32") },
+			"InvalidParameterException", "Cluster Kubernetes version 1.36 supports the following Nodegroup Kubernetes versions: [1.36, 1.35, 1.34, 1.33]",
 		},
 		"Windows": {
 			func(in *awseks.CreateNodegroupInput) { in.AmiType = ekstypes.AMITypesWindowsCore2022X8664 },
@@ -411,7 +439,7 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 			func(in *awseks.CreateNodegroupInput) {
 				in.NodeRepairConfig = &ekstypes.NodeRepairConfig{Enabled: aws.Bool(true), MaxUnhealthyNodeThresholdCount: aws.Int32(1), MaxUnhealthyNodeThresholdPercentage: aws.Int32(1)}
 			},
-			"InvalidParameterException", "Invalid nodeRepairConfig: only one of maxUnhealthyNodeThresholdCount and maxUnhealthyNodeThresholdPercentage can be specified",
+			"InvalidParameterException", "Either provide max parallel nodes to repair count or percentage in the request.",
 		},
 		"an override of node repair without all values": {
 			func(in *awseks.CreateNodegroupInput) {
@@ -531,7 +559,7 @@ func TestLaunchTemplatesEKSRefuses(t *testing.T) {
 		"an instance profile": {ec2types.ResponseLaunchTemplateData{IamInstanceProfile: profile}, nil,
 			"Launch template t should not specify an instance profile. The noderole in your request will be used to construct an instance profile."},
 		"a subnet": {ec2types.ResponseLaunchTemplateData{NetworkInterfaces: []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification{{SubnetId: aws.String("subnet-a")}}}, nil,
-			"Launch template t should not specify a subnet."},
+			"You must not specify a subnet in your launch template. All subnets must be specified in the API."},
 		"two network interfaces": {ec2types.ResponseLaunchTemplateData{NetworkInterfaces: make([]ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification, 2)}, nil,
 			"Launch template t can only have a max of one network interface."},
 		"spot": {ec2types.ResponseLaunchTemplateData{InstanceMarketOptions: &ec2types.LaunchTemplateInstanceMarketOptions{MarketType: "spot"}}, nil,

@@ -340,3 +340,22 @@ func TestUpdateNodegroupVersionRefusesWhatAWSRefuses(t *testing.T) {
 		return nil
 	})
 }
+
+// A new node group may have an older version than its cluster, which an update changes later.
+func TestANodeGroupOfAnOlderVersion(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	in := w.nodegroupInput("dev", "ng", 1)
+	in.Version = aws.String("1.35")
+	testkit.Must(w.client.CreateNodegroup(t.Context(), in))(t)
+	g := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
+	if *g.Version != "1.35" || !strings.HasPrefix(*g.ReleaseVersion, "1.35.") {
+		t.Errorf("version %s, release %s", *g.Version, *g.ReleaseVersion)
+	}
+	if up := w.updateVersion(&awseks.UpdateNodegroupVersionInput{}); up.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("update %s", asJSON(up))
+	}
+	if g := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive); *g.Version != "1.36" {
+		t.Errorf("version %s after the update", *g.Version)
+	}
+}

@@ -162,15 +162,15 @@ func TestPodIdentityAssociationRefusals(t *testing.T) {
 		{"a target that is none", func(in *awseks.CreatePodIdentityAssociationInput) { in.TargetRoleArn = aws.String("far") },
 			"InvalidParameterException", "The targetRoleArn far is not a valid IAM role ARN"},
 		{"a namespace with a slash", func(in *awseks.CreatePodIdentityAssociationInput) { in.Namespace = aws.String("a/b") },
-			"InvalidParameterException", "The namespace parameter is not a valid Kubernetes name."},
+			"InvalidParameterException", "The parameter namespace contains invalid characters. It should conform to the regular expression ^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
 		{"a long service account", func(in *awseks.CreatePodIdentityAssociationInput) {
 			in.ServiceAccount = aws.String(strings.Repeat("a", 254))
 		},
-			"InvalidParameterException", "The serviceAccount parameter is not a valid Kubernetes name."},
+			"InvalidParameterException", `The parameter serviceAccount contains invalid characters. It should conform to the regular expression ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`},
 		{"a reserved tag", func(in *awseks.CreatePodIdentityAssociationInput) { in.Tags = map[string]string{"aws:x": ""} },
 			"InvalidParameterException", "Tag keys that start with aws: are reserved for AWS use."},
 		{"a policy with session tags", func(in *awseks.CreatePodIdentityAssociationInput) { in.Policy = aws.String(`{}`) },
-			"InvalidParameterException", "disableSessionTags must be set to true when a policy is specified."},
+			"InvalidParameterException", "When policy is specified, disableSessionTags must be set to true"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := &awseks.CreatePodIdentityAssociationInput{

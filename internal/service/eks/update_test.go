@@ -184,18 +184,19 @@ func TestRemoteNetworks(t *testing.T) {
 	}{
 		{[]string{"172.31.0.0/20"}, nil, "Invalid remote node network: CIDR 172.31.0.0/20 overlaps with VPC CIDR 172.31.0.0/16"},
 		{[]string{"10.0.0.0/8"}, nil, "Invalid remote node network: CIDR 10.0.0.0/8 overlaps with service CIDR 10.100.0.0/16"},
-		{[]string{"192.168.0.0/24"}, []string{"192.168.0.0/25"}, "Invalid remote pod network: CIDR 192.168.0.0/25 overlaps with remote network CIDR 192.168.0.0/24"},
-		{[]string{"8.8.8.0/24"}, nil, "Invalid remote node network: CIDR 8.8.8.0/24 is not an IPv4 RFC-1918 block between /8 and /32"},
-		{nil, []string{"192.168.0.0/24"}, "remotePodNetworks cannot be specified without remoteNodeNetworks"},
+		{[]string{"192.168.0.0/24"}, []string{"192.168.0.0/25"}, "Invalid remote pod network: CIDR 192.168.0.0/25 overlaps with already existing CIDR 192.168.0.0/24"},
+		{[]string{"8.8.8.0/24"}, nil, "Invalid remote node network: CIDR 8.8.8.0/24 is not part of RFC 1918 or CGNAT"},
+		{[]string{"100.64.0.0/9"}, nil, "Invalid remote node network: CIDR 100.64.0.0/9 is not part of RFC 1918 or CGNAT"},
+		{nil, []string{"192.168.0.0/24"}, "remoteNodeNetworks are required when specifying remoteNetworkConfig."},
 		{nil, nil, "No changes detected"},
 	} {
 		_, err := w.update(&awseks.UpdateClusterConfigInput{RemoteNetworkConfig: remote(c.nodes, c.pods)})
 		wantError(t, err, "InvalidParameterException", c.want)
 	}
-	both := remote([]string{"192.168.0.0/24"}, []string{"192.168.1.0/24"})
+	both := remote([]string{"192.168.0.0/24"}, []string{"100.64.0.0/10"})
 	up := w.mustUpdate(&awseks.UpdateClusterConfigInput{RemoteNetworkConfig: both})
 	if up.Type != ekstypes.UpdateTypeRemoteNetworkConfigUpdate ||
-		*up.Params[0].Value != `{"remoteNodeNetworks":[{"cidrs":["192.168.0.0/24"]}],"remotePodNetworks":[{"cidrs":["192.168.1.0/24"]}]}` {
+		*up.Params[0].Value != `{"remoteNodeNetworks":[{"cidrs":["192.168.0.0/24"]}],"remotePodNetworks":[{"cidrs":["100.64.0.0/10"]}]}` {
 		t.Errorf("%+v", up)
 	}
 	c := w.waitCluster("dev", ekstypes.ClusterStatusActive)

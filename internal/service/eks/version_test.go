@@ -132,8 +132,8 @@ func TestVersionUpdatesThatAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, version, code, message string }{
 		{"the same version", "1.34", "InvalidParameterException", "Unsupported Kubernetes minor version update from 1.34 to 1.34"},
 		{"a skipped version", "1.36", "InvalidParameterException", "Unsupported Kubernetes minor version update from 1.34 to 1.36"},
-		{"a version that does not exist", "1.99", "InvalidParameterException", "unsupported Kubernetes version"},
-		{"no version", "latest", "InvalidParameterException", "unsupported Kubernetes version"},
+		{"a version that does not exist", "1.99", "InvalidParameterException", "unsupported Kubernetes version 1.99"},
+		{"no version", "latest", "InvalidParameterException", "unsupported Kubernetes version latest"},
 		{"a downgrade of a cluster that was created so", "1.33", "InvalidRequestException", "Unsupported Kubernetes minor version update from 1.34 to 1.33: the cluster was not upgraded from version 1.33, so it cannot be rolled back to it"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

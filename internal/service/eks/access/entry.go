@@ -176,9 +176,11 @@ func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.C
 			return nil, err
 		}
 	case !isNode:
-		return nil, errEntryType(cluster.ID, typ)
+		return nil, errEntryType(cluster.ID)
 	case !strings.HasPrefix(a.Resource, "role/"):
-		return nil, errNodeEntryPrincipal(cluster.ID, typ)
+		return nil, errNodeEntryPrincipal(cluster.ID)
+	case a.Account != cluster.Account:
+		return nil, errNodeEntryAccount(cluster.ID)
 	case in.Username != nil:
 		return nil, errNodeEntryFields(cluster.ID, "username", typ)
 	case len(in.KubernetesGroups) > 0:
@@ -326,7 +328,7 @@ func (s *Service) ListAccessEntries(ctx context.Context, in *awseks.ListAccessEn
 	}
 	if in.AssociatedPolicyArn != nil {
 		if _, ok := accesspolicies.ByARN(*in.AssociatedPolicyArn); !ok {
-			return nil, errNoPolicy(key.ID, *in.AssociatedPolicyArn)
+			return nil, errNoPolicy()
 		}
 	}
 	principals, next, err := base.PageBelow(s.Service, record.AccessEntries, key, func(e *record.AccessEntry) bool {

@@ -43,24 +43,39 @@ func errUsernameSession(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "The username must contain {{SessionName}} or {{SessionNameRaw}} after a colon, since the principal is an IAM role")
 }
 
-func errEntryType(cluster, typ string) error {
-	return ekserr.InvalidParameter(cluster, "The specified access entry type %s is invalid.", typ)
+// [seen] aws/aws-cdk#31146, when there were four types
+func errEntryType(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "AccessEntry type must be one of [EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, HYBRID_LINUX, HYPERPOD_LINUX, EC2, STANDARD]")
 }
 
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-accessentry-node-type-forbids-groups and -username-only-standard
 func errNodeEntryFields(cluster, field, typ string) error {
-	return ekserr.InvalidParameter(cluster, "The %s parameter can't be specified for access entries of type %s.", field, typ)
+	return ekserr.InvalidParameter(cluster, "The specified %s is invalid: setting %s is not allowed when the type is \"%s\"", field, field, typ)
 }
 
-func errNodeEntryPrincipal(cluster, typ string) error {
-	return ekserr.InvalidParameter(cluster, "The principalArn of access entries of type %s must be an IAM role.", typ)
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-accessentry-node-type-requires-role
+func errNodeEntryPrincipal(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "AccessEntry principalArn must be IAM role when using types [EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, HYBRID_LINUX, EC2]")
 }
 
-func errNodeEntryPolicy(cluster, typ string) error {
-	return ekserr.InvalidRequest(cluster, "Access policies can't be associated with access entries of type %s.", typ)
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-accessentry-principal-arn-account
+func errNodeEntryAccount(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "AccessEntry principalArn must be from the same account as the cluster when using types [EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, HYBRID_LINUX, EC2]")
 }
 
-func errNoPolicy(cluster, arn string) error {
-	return ekserr.InvalidParameter(cluster, "The policyArn %s is invalid: no such access policy. You can view available access policies with 'list-access-policies'.", arn)
+// [seen] aws-controllers-k8s/community#2144
+func errNodeEntryPolicy(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "This operation can only be performed on Access Entries with a type of \"STANDARD\".")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-accessentry-policy-arn-form
+func errPolicyARN(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "The policyArn parameter format is not valid")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-accessentry-policy-arn-partition. The code is that of errNoEntry.
+func errNoPolicy() error {
+	return ekserr.NotFound("The specified policyArn could not be found. You can view your available access policies with 'list-access-policies'")
 }
 
 func errPolicyNotAssociated(arn string) error {
@@ -69,6 +84,16 @@ func errPolicyNotAssociated(arn string) error {
 
 func errServiceLinkedPolicy(cluster, arn string) error {
 	return ekserr.InvalidParameter(cluster, "The policyArn %s is designated for AWS service-linked roles only.", arn)
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-accessentry-scope-cluster-forbids-namespaces
+func errScopeNamespaces(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "accessScope should not include namespaces if the type is not set as namespace")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-accessentry-scope-namespace-requires-namespaces
+func errScopeNoNamespace(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "At least 1 namespace must be provided if the type is set as namespace")
 }
 
 func errScope(cluster, why string) error {

@@ -32,6 +32,8 @@ func (s *Service) ListAccessPolicies(_ context.Context, in *awseks.ListAccessPol
 	return out, nil
 }
 
+var policyARNPattern = regexp.MustCompile(`^arn:[^:]+:eks::aws:cluster-access-policy/.+$`)
+
 // AssociateAccessPolicy adds a policy to an access entry, or changes the scope of one that it has.
 // https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html
 func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.AssociateAccessPolicyInput) (*awseks.AssociateAccessPolicyOutput, error) {
@@ -41,8 +43,10 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.Associat
 	}
 	policy, ok := accesspolicies.ByARN(aws.ToString(in.PolicyArn))
 	switch {
+	case !ok && !policyARNPattern.MatchString(aws.ToString(in.PolicyArn)):
+		return nil, errPolicyARN(key.ID)
 	case !ok:
-		return nil, errNoPolicy(key.ID, aws.ToString(in.PolicyArn))
+		return nil, errNoPolicy()
 	case policy.ServiceLinked:
 		return nil, errServiceLinkedPolicy(key.ID, *in.PolicyArn)
 	case policy.Unpublished != "":
@@ -56,7 +60,7 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.Associat
 	out := &awseks.AssociateAccessPolicyOutput{ClusterName: &key.ID, PrincipalArn: in.PrincipalArn}
 	err = s.changeEntry(ctx, key, aws.ToString(in.PrincipalArn), func(r *record.AccessEntry) error {
 		if typ := *r.Entry.Type; typ != TypeStandard && !nodeTypes()[typ].policies {
-			return errNodeEntryPolicy(key.ID, typ)
+			return errNodeEntryPolicy(key.ID)
 		}
 		i := slices.IndexFunc(r.Policies, func(p ekstypes.AssociatedAccessPolicy) bool { return *p.PolicyArn == *in.PolicyArn })
 		if i < 0 {
@@ -116,13 +120,13 @@ var namespacePattern = regexp.MustCompile(`^[a-z0-9*]([-a-z0-9*]{0,61}[a-z0-9*])
 func checkScope(cluster string, scope *ekstypes.AccessScope) error {
 	switch {
 	case scope.Type == ekstypes.AccessScopeTypeCluster && len(scope.Namespaces) > 0:
-		return errScope(cluster, "namespaces can't be specified when the type is cluster")
+		return errScopeNamespaces(cluster)
 	case scope.Type == ekstypes.AccessScopeTypeCluster:
 		return nil
 	case scope.Type != ekstypes.AccessScopeTypeNamespace:
 		return errScope(cluster, "the type must be cluster or namespace")
 	case len(scope.Namespaces) == 0:
-		return errScope(cluster, "at least one namespace must be specified when the type is namespace")
+		return errScopeNoNamespace(cluster)
 	}
 	for _, ns := range scope.Namespaces {
 		if !namespacePattern.MatchString(ns) {

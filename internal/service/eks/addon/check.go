@@ -60,7 +60,7 @@ func check(cluster store.Key, c record.Cluster, a *addons.AddOn, p record.AddonS
 func checkNamespace(cluster string, a *addons.AddOn, namespace string) error {
 	switch {
 	case len(validation.IsDNS1123Label(namespace)) > 0:
-		return errNamespaceName(cluster, a.Name, namespace)
+		return errNamespaceName(cluster, a.Name)
 	case namespace != addons.Namespace && !a.Movable:
 		return errNamespace(cluster, a.Name)
 	}

@@ -47,11 +47,12 @@ func errConfiguration(cluster, name string, wrong []string) error {
 	return invalid(cluster, name, "ConfigurationValue provided in request is not supported: Json schema validation failed with error: [%s]", strings.Join(wrong, ", "))
 }
 
-// The three texts below are from memory.
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-addon-configuration-values-json
 func errConfigurationFormat(cluster, name string) error {
-	return invalid(cluster, name, "ConfigurationValue provided in request is not supported: it is neither JSON nor YAML")
+	return invalid(cluster, name, "The ConfigurationValues provided is not in valid YAML or JSON format.")
 }
 
+// The two texts below are from memory.
 func errConfigurationSize(cluster, name string) error {
 	return invalid(cluster, name, "ConfigurationValue provided in request is not supported: it is too long")
 }
@@ -74,9 +75,9 @@ func errNoServiceAccount(cluster, name string) error {
 	return invalid(cluster, name, "ServiceAccountRoleArn is not supported for addon %s", name)
 }
 
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonNamespaceConfigRequest.html
-func errNamespaceName(cluster, name, namespace string) error {
-	return invalid(cluster, name, "Invalid namespace: %s must be a valid RFC 1123 DNS label", namespace) // from memory
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-addon-namespace-config-format
+func errNamespaceName(cluster, name string) error {
+	return invalid(cluster, name, "Provided namespace value is not a valid RFC 1123 DNS label")
 }
 
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html

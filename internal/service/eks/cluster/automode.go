@@ -67,6 +67,9 @@ func (s *Service) requestedAutoMode(ctx context.Context, call *awsapi.Call, clus
 	if len(out.NodePools) == 0 {
 		return out, nil
 	}
+	if aws.ToString(a.compute.NodeRoleArn) == "" {
+		return nil, errNodeRoleRequired(cluster)
+	}
 	id, err := s.Role(ctx, call.Account, "nodeRoleArn", a.compute.NodeRoleArn, func(role string) error { return errRoleARN(cluster, role) })
 	if errors.Is(err, base.ErrNoIdentity) || err == nil && !slices.Contains(id.TrustedServices, "ec2.amazonaws.com") {
 		return nil, errNodeRole(cluster, *a.compute.NodeRoleArn)
@@ -201,7 +204,12 @@ func errAutoModeAddons(cluster string) error {
 
 // The following texts are from memory.
 func errAutoModeAuthentication(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "For EKS Auto Mode, the authentication mode of the cluster must be either API or API_AND_CONFIG_MAP.")
+	return ekserr.InvalidParameter(cluster, "When EKS Auto Mode is enabled, you must use an EKS access config authentication mode of API_AND_CONFIG_MAP or API")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-automode-nodepools-need-noderole
+func errNodeRoleRequired(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "When Compute Config nodeRoleArn is null or empty, nodePool list cannot be populated.")
 }
 
 func errNodePoolsWithoutAutoMode(cluster string) error {

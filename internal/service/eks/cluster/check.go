@@ -135,10 +135,14 @@ func (s *Service) checkSecurityGroups(ctx context.Context, cluster, vpc string, 
 		}
 		return err
 	}
+	var foreign []string
 	for _, g := range got.SecurityGroups {
 		if *g.VpcId != vpc {
-			return errSecurityGroupVPC(cluster, *g.GroupId, vpc)
+			foreign = append(foreign, *g.GroupId)
 		}
+	}
+	if len(foreign) > 0 {
+		return errSecurityGroupVPC(cluster, foreign, vpc)
 	}
 	return nil
 }

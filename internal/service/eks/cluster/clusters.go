@@ -104,7 +104,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 			return err
 		}
 		if len(all) >= quotas.Clusters {
-			return errLimit(quotas.Clusters)
+			return errLimit()
 		}
 		out, made = created(*rec), true
 		return record.Clusters.Create(tx, key, *rec)
@@ -152,7 +152,7 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 	}
 	v, ok := eksversions.Lookup(version)
 	if !ok {
-		return nil, errUnsupportedVersion(name)
+		return nil, errUnsupportedVersion(name, version)
 	}
 	config := &ekstypes.AccessConfigResponse{AuthenticationMode: ekstypes.AuthenticationModeConfigMap}
 	bootstrap := true
@@ -434,7 +434,7 @@ func (s *Service) DescribeClusterVersions(_ context.Context, in *awseks.Describe
 	all := eksversions.All()
 	for _, v := range in.ClusterVersions {
 		if _, ok := eksversions.Lookup(v); !ok {
-			return nil, errUnsupportedVersion("")
+			return nil, errUnsupportedVersion("", v)
 		}
 	}
 	slices.Reverse(all)

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -23,13 +22,14 @@ func errDeletionProtected(cluster string) error {
 	return ekserr.InvalidRequest(cluster, "Cluster %s has deletion protection enabled. Disable deletion protection before deleting the cluster.", cluster)
 }
 
-func errLimit(limit int) error {
-	return &ekstypes.ResourceLimitExceededException{Message: new(fmt.Sprintf("Cluster limit exceeded for account: at most %d clusters are allowed in a region.", limit))}
+// [seen] pulumi/pulumi-eks#48
+func errLimit() error {
+	return &ekstypes.ResourceLimitExceededException{Message: new("Cluster limit exceeded for account.")}
 }
 
-// [seen]
-func errUnsupportedVersion(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "unsupported Kubernetes version")
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-version-unsupported
+func errUnsupportedVersion(cluster, version string) error {
+	return ekserr.InvalidParameter(cluster, "unsupported Kubernetes version %s", version)
 }
 
 func errExtendedSupport(cluster, version string) error {
@@ -63,8 +63,9 @@ func errSubnetVPCs(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "Subnets specified must be in the same VPC")
 }
 
-func errSecurityGroupVPC(cluster, id, vpc string) error {
-	return ekserr.InvalidParameter(cluster, "Security group %s does not belong to the VPC %s of the subnets", id, vpc)
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-sg-and-subnets-same-vpc
+func errSecurityGroupVPC(cluster string, groups []string, vpc string) error {
+	return ekserr.InvalidParameter(cluster, "Security group(s) [%s] are not (in/associated to) the same VPC as the subnets. Please specify a security group that is associated with the VPC: %s", strings.Join(groups, ", "), vpc)
 }
 
 func errTooManySecurityGroups(cluster string) error {
@@ -80,13 +81,14 @@ func errBadPublicCIDR(cluster string, cidrs []string) error {
 	return ekserr.InvalidParameter(cluster, "The following CIDRs are invalid in publicAccessCidrs: [%s]", strings.Join(cidrs, ", "))
 }
 
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-service-ipv4-cidr-private-range
 func errServiceCIDRRange(cluster, cidr string) error {
-	return ekserr.InvalidParameter(cluster, "The service CIDR %s is invalid. It must be within one of the following private IP address blocks: 10.0.0.0/8, 172.16.0.0/12, or 192.168.0.0/16.", cidr)
+	return ekserr.InvalidParameter(cluster, "Invalid Cluster Service Ipv4 CIDR %s for the cluster %s, must be within RFC1918 range", cidr, cluster)
 }
 
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-service-ipv4-cidr-prefix-range
 func errServiceCIDRSize(cluster, cidr string) error {
-	return ekserr.InvalidParameter(cluster, "The service CIDR %s is invalid. It must be between /24 and /12.", cidr)
+	return ekserr.InvalidParameter(cluster, "Invalid Cluster Service Ipv4 CIDR %s for the cluster %s, must have netmask size between /12 and /24 inclusive", cidr, cluster)
 }
 
 func errServiceCIDROverlap(cluster, cidr, vpcCIDR string) error {
@@ -180,15 +182,17 @@ func errNoKey(cluster, key string) error {
 	return ekserr.InvalidParameter(cluster, "The KeyArn in encryptionConfig provider %s is not found.", key)
 }
 
-// The three texts below are from memory.
+// from memory
 func errKeyNotSymmetric(cluster, key string) error {
 	return ekserr.InvalidParameter(cluster, "KMS key %s is not a symmetric key that can encrypt and decrypt data.", key)
 }
 
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-encryption-resources-secrets-only
 func errEncryptedResources(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "The resources for encryptionConfig are invalid. The only supported value is secrets.")
+	return ekserr.InvalidParameter(cluster, "Invalid k8s resource for encryption")
 }
 
+// from memory
 func errManyEncryptionConfigs(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "Only one encryptionConfig is supported.")
 }
@@ -198,12 +202,18 @@ func errProviderIsCluster(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "Incorrect Identity Provider URL configuration. The Identity Provider URL cannot be same as OpenID Connect (OIDC) issuer URL")
 }
 
-func errIssuerURL(cluster, issuer string) error {
-	return ekserr.InvalidParameter(cluster, "The issuerUrl %s is invalid: it must begin with https:// and have no query parameters.", issuer)
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-idp-issuer-url-https
+func errIssuerScheme(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "IssuerURL must use https:// scheme.")
 }
 
+func errIssuerURL(cluster, issuer string) error {
+	return ekserr.InvalidParameter(cluster, "The issuerUrl %s is invalid: it must have a host and no query parameters.", issuer)
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-idp-username-prefix-system, for system: itself
 func errProviderPrefix(cluster, prefix string) error {
-	return ekserr.InvalidParameter(cluster, "The prefix %s is invalid: it can't contain system:", prefix)
+	return ekserr.InvalidParameter(cluster, "The prefix %s is reserved for Kubernetes system use", prefix)
 }
 
 func errProviderType(cluster, typ string) error {
@@ -214,8 +224,9 @@ func errProviderExists(cluster string) error {
 	return ekserr.InUse(cluster, "Cluster %s already has an identity provider configuration. A cluster can have one OIDC identity provider.", cluster)
 }
 
-func errNoProvider(name string) error {
-	return ekserr.NotFound("Identity provider config %s not found.", name)
+// [seen] eksctl-io/eksctl#6293
+func errNoProvider(cluster, name string) error {
+	return ekserr.NotFound("No config found for cluster: %s, config type: oidc, config name: %s", cluster, name)
 }
 
 // The text is from memory.

@@ -82,7 +82,7 @@ func (s *Service) DisassociateIdentityProviderConfig(ctx context.Context, in *aw
 			r.Config.Status = ekstypes.ConfigStatusDeleting
 			return nil
 		})
-		return store.NotFoundAs(err, errNoProvider(name))
+		return store.NotFoundAs(err, errNoProvider(key.ID, name))
 	})
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *Service) provider(cluster store.Key, named *ekstypes.IdentityProviderCo
 		return nil, errProviderType(cluster.ID, typ)
 	}
 	rec, err := record.IdentityProviders.Get(s.Store, record.IdentityProviderKey(cluster, name))
-	return &rec.Config, store.NotFoundAs(err, errNoProvider(name))
+	return &rec.Config, store.NotFoundAs(err, errNoProvider(cluster.ID, name))
 }
 
 // changeProviders records an update and makes its cluster UPDATING, together with change.
@@ -198,8 +198,11 @@ func checkIdentityProvider(cluster, issuer string, in *ekstypes.OidcIdentityProv
 	if err := base.CheckName(in.IdentityProviderConfigName, "identityProviderConfigName", "identityProviderConfigName", cluster, 100); err != nil {
 		return err
 	}
+	if !strings.HasPrefix(*in.IssuerUrl, "https://") {
+		return errIssuerScheme(cluster)
+	}
 	u, err := url.Parse(*in.IssuerUrl)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return errIssuerURL(cluster, *in.IssuerUrl)
 	}
 	for _, prefix := range []*string{in.UsernamePrefix, in.GroupsPrefix} {

@@ -32,7 +32,7 @@ func remoteNetworks(cluster string, in *ekstypes.RemoteNetworkConfigRequest, mod
 	case len(nodes) == 0:
 		return nil, errRemotePodsOnly(cluster)
 	}
-	taken := map[string][]netip.Prefix{"VPC": vpc}
+	taken, others := map[string][]netip.Prefix{"VPC": vpc}, []netip.Prefix(nil)
 	if p, err := netip.ParsePrefix(service); err == nil {
 		taken["service"] = []netip.Prefix{p}
 	}
@@ -42,15 +42,27 @@ func remoteNetworks(cluster string, in *ekstypes.RemoteNetworkConfigRequest, mod
 	}{{"node", nodes}, {"pod", pods}} {
 		for _, cidr := range kind.cidrs {
 			p, err := netip.ParsePrefix(cidr)
-			if err != nil || p.Masked() != p || !p.Addr().Is4() || !p.Addr().IsPrivate() || p.Bits() < 8 {
+			if err != nil || !p.Addr().Is4() {
 				return nil, errRemoteNetworkCIDR(cluster, kind.name, cidr)
 			}
-			for _, what := range []string{"VPC", "service", "remote network"} {
+			if !slices.ContainsFunc(privateBlocks, func(b string) bool {
+				block := netip.MustParsePrefix(b)
+				return block.Contains(p.Addr()) && p.Bits() >= block.Bits()
+			}) {
+				return nil, errRemoteNetworkRange(cluster, kind.name, cidr)
+			}
+			if p.Masked() != p {
+				return nil, errRemoteNetworkCIDR(cluster, kind.name, cidr)
+			}
+			for _, what := range []string{"VPC", "service"} {
 				if i := slices.IndexFunc(taken[what], p.Overlaps); i >= 0 {
 					return nil, errRemoteNetworkOverlap(cluster, kind.name, cidr, what, taken[what][i].String())
 				}
 			}
-			taken["remote network"] = append(taken["remote network"], p)
+			if i := slices.IndexFunc(others, p.Overlaps); i >= 0 {
+				return nil, errRemoteNetworkTaken(cluster, kind.name, cidr, others[i].String())
+			}
+			others = append(others, p)
 		}
 	}
 	out := &ekstypes.RemoteNetworkConfigResponse{RemoteNodeNetworks: []ekstypes.RemoteNodeNetwork{{Cidrs: nodes}}}
@@ -59,6 +71,10 @@ func remoteNetworks(cluster string, in *ekstypes.RemoteNetworkConfigRequest, mod
 	}
 	return out, nil
 }
+
+// privateBlocks are where the networks of hybrid nodes may be: those of RFC 1918, and the one of carrier-grade NAT.
+// https://docs.aws.amazon.com/eks/latest/userguide/hybrid-nodes-networking.html
+var privateBlocks = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"}
 
 // remoteNetworkChange checks a change of the networks of hybrid nodes. Empty lists remove them.
 func (s *Service) remoteNetworkChange(rec record.Cluster, vpc []netip.Prefix, in *ekstypes.RemoteNetworkConfigRequest) (*record.Update, error) {
@@ -97,12 +113,23 @@ func errRemoteNetworkOverlap(cluster, kind, cidr, what, other string) error {
 	return ekserr.InvalidParameter(cluster, "Invalid remote %s network: CIDR %s overlaps with %s CIDR %s", kind, cidr, what, other)
 }
 
-func errRemoteNetworkCIDR(cluster, kind, cidr string) error {
-	return ekserr.InvalidParameter(cluster, "Invalid remote %s network: CIDR %s is not an IPv4 RFC-1918 block between /8 and /32", kind, cidr) // from memory
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-remote-node-pod-network-overlap
+func errRemoteNetworkTaken(cluster, kind, cidr, other string) error {
+	return ekserr.InvalidParameter(cluster, "Invalid remote %s network: CIDR %s overlaps with already existing CIDR %s", kind, cidr, other)
 }
 
+func errRemoteNetworkCIDR(cluster, kind, cidr string) error {
+	return ekserr.InvalidParameter(cluster, "Invalid remote %s network: CIDR %s is not a valid IPv4 CIDR block", kind, cidr) // from memory
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-remote-network-rfc1918
+func errRemoteNetworkRange(cluster, kind, cidr string) error {
+	return ekserr.InvalidParameter(cluster, "Invalid remote %s network: CIDR %s is not part of RFC 1918 or CGNAT", kind, cidr)
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-remote-pod-network-requires-node-network
 func errRemotePodsOnly(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "remotePodNetworks cannot be specified without remoteNodeNetworks") // from memory
+	return ekserr.InvalidParameter(cluster, "remoteNodeNetworks are required when specifying remoteNetworkConfig.")
 }
 
 // [seen]

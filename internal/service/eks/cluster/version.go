@@ -104,7 +104,7 @@ func (s *Service) versionChange(key store.Key, rec record.Cluster, in *awseks.Up
 	}
 	v, ok := eksversions.Lookup(to)
 	if !ok {
-		return nil, errUnsupportedVersion(key.ID)
+		return nil, errUnsupportedVersion(key.ID, to)
 	}
 	kind := ekstypes.UpdateTypeVersionUpdate
 	switch eksversions.Number(to) - eksversions.Number(from) {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -69,13 +71,16 @@ func (s *Service) checkBounds(key store.Key, ng string, c *ekstypes.NodegroupSca
 
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
 func checkUpdateConfig(cluster, ng string, in *ekstypes.NodegroupUpdateConfig, maxSize int32) (*ekstypes.NodegroupUpdateConfig, error) {
-	if in == nil {
+	switch {
+	case in == nil:
 		in = &ekstypes.NodegroupUpdateConfig{}
+	case in.MaxUnavailable == nil && in.MaxUnavailablePercentage == nil && in.UpdateStrategy == "":
+		return nil, errUpdateConfigEmpty(cluster, ng)
 	}
 	outside := func(p *int32) bool { return p != nil && (*p < 1 || *p > 100) }
 	switch {
 	case in.MaxUnavailable != nil && in.MaxUnavailablePercentage != nil:
-		return nil, errUpdateConfig(cluster, ng, "only one of maxUnavailable and maxUnavailablePercentage can be specified")
+		return nil, errUpdateConfigBoth(cluster, ng)
 	case in.UpdateStrategy != "" && !slices.Contains(in.UpdateStrategy.Values(), in.UpdateStrategy):
 		return nil, errUpdateConfig(cluster, ng, "updateStrategy must be one of DEFAULT, MINIMAL")
 	case in.MaxUnavailable != nil && (*in.MaxUnavailable < 1 || *in.MaxUnavailable > maxSize):
@@ -100,7 +105,7 @@ func checkLabels(cluster, ng string, labels map[string]string) error {
 			}
 		}
 		if why := validation.IsQualifiedName(k); len(why) > 0 {
-			return errLabel(cluster, ng, k+": "+why[0])
+			return errLabelKey(cluster, ng, k)
 		}
 		if why := validation.IsValidLabelValue(v); len(why) > 0 {
 			return errLabel(cluster, ng, k+"="+v+": "+why[0])
@@ -116,7 +121,7 @@ func checkTaints(cluster, ng string, taints []ekstypes.Taint) error {
 	}
 	for _, t := range taints {
 		if why := validation.IsQualifiedName(aws.ToString(t.Key)); len(why) > 0 {
-			return errTaint(cluster, ng, aws.ToString(t.Key)+": "+why[0])
+			return errTaintKey(cluster, ng, aws.ToString(t.Key))
 		}
 		if why := validation.IsValidLabelValue(aws.ToString(t.Value)); len(why) > 0 {
 			return errTaint(cluster, ng, aws.ToString(t.Key)+"="+aws.ToString(t.Value)+": "+why[0])
@@ -155,14 +160,9 @@ func (s *Service) checkSubnets(ctx context.Context, key store.Key, cluster recor
 		}
 		return err
 	}
-	var foreign []string
-	for _, sn := range got.Subnets {
-		if aws.ToString(sn.VpcId) != aws.ToString(cluster.Cluster.ResourcesVpcConfig.VpcId) {
-			foreign = append(foreign, *sn.SubnetId)
-		}
-	}
-	if len(foreign) > 0 {
-		return errSubnetVPC(key.ID, ng, foreign)
+	vpc := aws.ToString(cluster.Cluster.ResourcesVpcConfig.VpcId)
+	if slices.ContainsFunc(got.Subnets, func(sn ec2types.Subnet) bool { return aws.ToString(sn.VpcId) != vpc }) {
+		return errSubnetVPC(key.ID, ng, vpc)
 	}
 	return nil
 }
@@ -209,6 +209,15 @@ func amiKinds() map[ekstypes.AMITypes]amiKind {
 		ekstypes.AMITypesBottlerocketX8664Nvidia: {images.Bottlerocket, x86, "nvidia"},
 		ekstypes.AMITypesBottlerocketArm64Nvidia: {images.Bottlerocket, arm, "nvidia"},
 	}
+}
+
+// supportedVersions returns the Kubernetes versions that node groups of a cluster of a version can have: its own, and three older ones.
+func supportedVersions(cluster string) []string {
+	var out []string
+	for older := range 4 {
+		out = append(out, fmt.Sprintf("1.%d", eksversions.Number(cluster)-older))
+	}
+	return out
 }
 
 // chooseMachine determines the image, instance types and disk of a new node group.

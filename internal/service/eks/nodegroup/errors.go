@@ -102,6 +102,11 @@ func errReleaseVersion(cluster, ng, release, allowed string) error {
 	return invalid(cluster, ng, "Requested Nodegroup release version %s is invalid. Allowed release version is %s", release, allowed)
 }
 
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-version-matches-cluster
+func errVersionSkew(cluster, ng, of string, supported []string) error {
+	return invalid(cluster, ng, "Cluster Kubernetes version %s supports the following Nodegroup Kubernetes versions: [%s]", of, strings.Join(supported, ", "))
+}
+
 // [seen]
 func errVersion(cluster, ng, version string) error {
 	return invalid(cluster, ng, "Requested nodegroup version %s is not the cluster's version", version)
@@ -121,13 +126,32 @@ func errSubnetNotFound(cluster, ng, id string) error {
 	return invalid(cluster, ng, "The subnet ID '%s' does not exist (Service: Ec2, Status Code: 400)", id)
 }
 
-func errSubnetVPC(cluster, ng string, ids []string) error {
-	return invalid(cluster, ng, "Subnets [%s] are not in the same VPC as the cluster", strings.Join(ids, ", "))
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-subnets-match-cluster-vpc
+func errSubnetVPC(cluster, ng, vpc string) error {
+	return invalid(cluster, ng, "Subnets specified must belong to the VPC: %s", vpc)
 }
 
-// [seen]
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-name-length
+func errLongName(cluster, ng string) error {
+	return invalid(cluster, ng, "nodeGroupName can't be longer than 63 characters!")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-label-reserved-prefix
 func errLabelPrefix(cluster, ng string) error {
-	return invalid(cluster, ng, "Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
+	return invalid(cluster, ng, "Label cannot start with reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
+}
+
+// qualified is how EKS continues a text about a name that has characters that Kubernetes does not allow.
+const qualified = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-label-key-format
+func errLabelKey(cluster, ng, key string) error {
+	return invalid(cluster, ng, "Invalid value: %s : field %s", key, qualified)
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-taint-key-format
+func errTaintKey(cluster, ng, key string) error {
+	return invalid(cluster, ng, "invalid taint spec: %s , a qualified name %s", key, qualified)
 }
 
 func errLabel(cluster, ng, why string) error {
@@ -146,6 +170,16 @@ func errTaintEffect(cluster, ng string, effect ekstypes.TaintEffect) error {
 // [seen] hashicorp/terraform-provider-aws#26535
 func errMaxUnavailable(cluster, ng string) error {
 	return invalid(cluster, ng, "max-unavailable must be within the range 1 and max size of the node group")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-update-config-required
+func errUpdateConfigEmpty(cluster, ng string) error {
+	return invalid(cluster, ng, "UpdateConfig cannot be empty if set in the request.")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-update-config-xor
+func errUpdateConfigBoth(cluster, ng string) error {
+	return invalid(cluster, ng, "Either provide max-unavailable or max-unavailable-percentage in the request.")
 }
 
 func errUpdateConfig(cluster, ng, why string) error {
@@ -193,6 +227,16 @@ func errInstanceTypesTwice(cluster, ng string) error {
 // [seen] terraform-aws-modules/terraform-aws-eks#2219
 func errRemoteAccessAndTemplate(cluster, ng string) error {
 	return invalid(cluster, ng, "Remote access configuration cannot be specified with a launch template.")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-lt-id-or-name-required
+func errTemplateUnnamed(cluster, ng string) error {
+	return invalid(cluster, ng, "Either a launch template ID or a launch template name must be specified in the request.")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-lt-forbids-subnet-id
+func errTemplateSubnet(cluster, ng string) error {
+	return invalid(cluster, ng, "You must not specify a subnet in your launch template. All subnets must be specified in the API.")
 }
 
 // [seen] aws-controllers-k8s/community#2645
@@ -243,6 +287,11 @@ func errRemoteAccessKey(cluster, ng string) error {
 
 func errSecurityGroup(cluster, ng, id string) error {
 	return invalid(cluster, ng, "The security group '%s' does not exist (Service: Ec2, Status Code: 400)", id)
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-nodegroup-repair-parallel-xor and -threshold-xor
+func errNodeRepairBoth(cluster, ng string) error {
+	return invalid(cluster, ng, "Either provide max parallel nodes to repair count or percentage in the request.")
 }
 
 func errNodeRepair(cluster, ng, why string) error {

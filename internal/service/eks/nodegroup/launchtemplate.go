@@ -37,8 +37,11 @@ func (s *Service) checkTemplate(ctx context.Context, key store.Key, ng string, i
 	if spec == nil {
 		return nil, nil
 	}
-	if (aws.ToString(spec.Id) == "") == (aws.ToString(spec.Name) == "") {
+	switch id, name := aws.ToString(spec.Id) != "", aws.ToString(spec.Name) != ""; {
+	case id && name:
 		return nil, errTemplateSpec(key.ID, ng)
+	case !id && !name:
+		return nil, errTemplateUnnamed(key.ID, ng)
 	}
 	version := "$Default"
 	if aws.ToString(spec.Version) != "" {
@@ -56,7 +59,7 @@ func (s *Service) checkTemplate(ctx context.Context, key store.Key, ng string, i
 	case d.IamInstanceProfile != nil:
 		return nil, errTemplateProfile(key.ID, ng, name)
 	case slices.ContainsFunc(d.NetworkInterfaces, func(n ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification) bool { return n.SubnetId != nil }):
-		return nil, errTemplateForbids(key.ID, ng, name, "a subnet")
+		return nil, errTemplateSubnet(key.ID, ng)
 	case len(d.NetworkInterfaces) > 1:
 		return nil, errTemplateInterfaces(key.ID, ng, name)
 	case d.InstanceMarketOptions != nil:

@@ -51,6 +51,9 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 	if err != nil {
 		return nil, err
 	}
+	if n := aws.ToString(in.NodegroupName); len(n) > 63 {
+		return nil, errLongName(key.ID, n)
+	}
 	if err := base.CheckName(in.NodegroupName, "nodegroupName", "nodegroupName", key.ID, 63); err != nil {
 		return nil, err
 	}
@@ -105,8 +108,9 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	if err := s.checkSubnets(ctx, key, cluster, name, in.Subnets); err != nil {
 		return nil, err
 	}
-	if in.Version != nil && *in.Version != *cluster.Cluster.Version {
-		return nil, errVersion(key.ID, name, *in.Version)
+	version := cmp.Or(aws.ToString(in.Version), *cluster.Cluster.Version)
+	if supported := supportedVersions(*cluster.Cluster.Version); !slices.Contains(supported, version) {
+		return nil, errVersionSkew(key.ID, name, *cluster.Cluster.Version, supported)
 	}
 	capacity := cmp.Or(in.CapacityType, ekstypes.CapacityTypesOnDemand)
 	if capacity != ekstypes.CapacityTypesOnDemand && capacity != ekstypes.CapacityTypesSpot {
@@ -120,7 +124,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	if err != nil {
 		return nil, err
 	}
-	machine, err := chooseMachine(key, *cluster.Cluster.Version, name, in, tmpl)
+	machine, err := chooseMachine(key, version, name, in, tmpl)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +141,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 			NodegroupName: &name,
 			NodegroupArn:  new(arn.New("eks", key.Region, key.Account, "nodegroup/"+key.ID+"/"+name+"/"+uuid)),
 			ClusterName:   &key.ID,
-			Version:       cluster.Cluster.Version,
+			Version:       &version,
 			CreatedAt:     &now,
 			ModifiedAt:    &now,
 			Status:        ekstypes.NodegroupStatusCreating,

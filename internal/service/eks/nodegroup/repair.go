@@ -38,11 +38,9 @@ func checkNodeRepair(cluster, ng string, in *ekstypes.NodeRepairConfig) error {
 	if in == nil {
 		return nil
 	}
-	switch {
-	case in.MaxParallelNodesRepairedCount != nil && in.MaxParallelNodesRepairedPercentage != nil:
-		return errNodeRepair(cluster, ng, "only one of maxParallelNodesRepairedCount and maxParallelNodesRepairedPercentage can be specified")
-	case in.MaxUnhealthyNodeThresholdCount != nil && in.MaxUnhealthyNodeThresholdPercentage != nil:
-		return errNodeRepair(cluster, ng, "only one of maxUnhealthyNodeThresholdCount and maxUnhealthyNodeThresholdPercentage can be specified")
+	if in.MaxParallelNodesRepairedCount != nil && in.MaxParallelNodesRepairedPercentage != nil ||
+		in.MaxUnhealthyNodeThresholdCount != nil && in.MaxUnhealthyNodeThresholdPercentage != nil {
+		return errNodeRepairBoth(cluster, ng)
 	}
 	for name, n := range map[string]*int32{"maxParallelNodesRepairedCount": in.MaxParallelNodesRepairedCount, "maxUnhealthyNodeThresholdCount": in.MaxUnhealthyNodeThresholdCount} {
 		if n != nil && *n < 1 {

@@ -143,7 +143,7 @@ func checkKubernetesName(cluster, parameter, name string, form *regexp.Regexp, l
 	case name == "":
 		return ekserr.Missing(parameter)
 	case len(name) > longest || !form.MatchString(name):
-		return errKubernetesName(cluster, parameter)
+		return errKubernetesName(cluster, parameter, form.String())
 	}
 	return nil
 }

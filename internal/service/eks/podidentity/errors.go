@@ -32,9 +32,9 @@ func errRoleARN(cluster, parameter, role string) error {
 	return ekserr.InvalidParameter(cluster, "The %s %s is not a valid IAM role ARN", parameter, role) // from memory
 }
 
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-podidentity-policy-requires-disable-session-tags
 func errPolicyTags(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "disableSessionTags must be set to true when a policy is specified.") // from memory
+	return ekserr.InvalidParameter(cluster, "When policy is specified, disableSessionTags must be set to true")
 }
 
 func errPolicy(cluster string, why error) error {
@@ -46,8 +46,9 @@ func errNoChange(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "You must change at least one of roleArn, targetRoleArn, disableSessionTags and policy.") // from memory
 }
 
-func errKubernetesName(cluster, parameter string) error {
-	return ekserr.InvalidParameter(cluster, "The %s parameter is not a valid Kubernetes name.", parameter) // from memory
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-podidentity-namespace-format and -service-account-format
+func errKubernetesName(cluster, parameter, form string) error {
+	return ekserr.InvalidParameter(cluster, "The parameter %s contains invalid characters. It should conform to the regular expression %s", parameter, form)
 }
 
 func errOwned(cluster, id, owner string) error {
