@@ -47,7 +47,7 @@ const maxSettings = 64 << 10
 // bottlerocketFiles are what the containers have.
 func (m *Machine) bottlerocketFiles() []imageFile {
 	in := m.In
-	return []imageFile{
+	return append(m.procFiles(), []imageFile{
 		{"/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\nnobody:x:99:99:Nobody:/:/sbin/nologin\nssm-user:x:1000:1000::/home/ssm-user:/bin/bash\n"},
 		{"/etc/group", 0o644, "root:x:0:\nusers:x:100:ssm-user\napi:x:274:ssm-user\nnobody:x:99:\nssm-user:x:1000:\n"},
 		{"/etc/hostname", 0o644, in.PrivateDNSName + "\n"},
@@ -66,8 +66,7 @@ func (m *Machine) bottlerocketFiles() []imageFile {
 		{"/proc/sys/kernel/arch", 0o444, m.architecture() + "\n"},
 		{"/proc/sys/kernel/nproc", 0o444, fmt.Sprintln(in.Type.VCPU)},
 		{"/proc/sys/kernel/osrelease", 0o444, "6.12.55\n"},
-		{"/proc/meminfo", 0o444, fmt.Sprintf("MemTotal:       %d kB\n", in.Type.MemoryMiB*1024)},
-	}
+	}...)
 }
 
 const (

@@ -58,8 +58,8 @@ func (m *Machine) files() []imageFile {
 		{"/proc/sys/kernel/arch", 0o444, arch + "\n"},
 		{"/proc/sys/kernel/nproc", 0o444, fmt.Sprintln(in.Type.VCPU)},
 		{"/proc/sys/kernel/osrelease", 0o444, kernel(in.Image.Family, arch) + "\n"},
-		{"/proc/meminfo", 0o444, fmt.Sprintf("MemTotal:       %d kB\n", in.Type.MemoryMiB*1024)},
 	}
+	out = append(out, m.procFiles()...)
 	if in.Image.KubeletVersion != "" {
 		out = append(out, imageFile{"/etc/eks/bootstrap.sh", 0o755, bootstrapStub})
 	}
@@ -71,6 +71,24 @@ func (m *Machine) files() []imageFile {
 		)
 	}
 	return out
+}
+
+// procFiles are the files of /proc about the whole computer. Simulated programs use no memory and no processor.
+func (m *Machine) procFiles() []imageFile {
+	in, cpus := m.In, ""
+	for i := range in.Type.VCPU {
+		if in.Image.Architecture == "arm64" {
+			cpus += fmt.Sprintf("processor\t: %d\nCPU implementer\t: 0x41\nCPU architecture: 8\n\n", i)
+		} else {
+			cpus += fmt.Sprintf("processor\t: %d\nphysical id\t: 0\nsiblings\t: %d\ncore id\t\t: %d\ncpu cores\t: %d\n\n", i, in.Type.VCPU, i/2, max(in.Type.VCPU/2, 1))
+		}
+	}
+	kib := in.Type.MemoryMiB * 1024
+	return []imageFile{
+		{"/proc/cpuinfo", 0o444, cpus},
+		{"/proc/loadavg", 0o444, "0.00 0.00 0.00 1/120 4000\n"},
+		{"/proc/meminfo", 0o444, fmt.Sprintf("MemTotal:       %8d kB\nMemFree:        %8[1]d kB\nMemAvailable:   %8[1]d kB\nBuffers:        %8[2]d kB\nCached:         %8[2]d kB\nSwapTotal:      %8[2]d kB\nSwapFree:       %8[2]d kB\n", kib, 0)},
+	}
 }
 
 // kubeconfigTemplate has the placeholders that bootstrap.sh replaces.

@@ -37,6 +37,8 @@ type Surroundings struct {
 	ContainerLog func(id string) (string, error)
 	// UsedDisk and UsedMemory return how many bytes are used. Nil means that nothing on the machine really runs.
 	UsedDisk, UsedMemory func(ctx context.Context) int64
+	// Load returns the content of /proc/loadavg. Nil means as before.
+	Load func() string
 	// Rules says where the rules are that iptables does not show.
 	Rules string
 	// Resolve resolves a name as the machine's DNS server does.
@@ -345,7 +347,13 @@ func (m *Machine) up() string {
 }
 
 func (m *Machine) uptime(_ context.Context, c *shell.Call) int {
-	fmt.Fprintf(c.Stdout, " %s up %s,  0 users,  load average: 0.00, 0.00, 0.00\n", m.world.Clock.Now().UTC().Format("15:04:05"), m.up())
+	load := []string{"0.00", "0.00", "0.00"}
+	if m.world.Surroundings.Load != nil {
+		if f := strings.Fields(m.world.Surroundings.Load()); len(f) > 3 {
+			load = f[:3]
+		}
+	}
+	fmt.Fprintf(c.Stdout, " %s up %s,  0 users,  load average: %s\n", m.world.Clock.Now().UTC().Format("15:04:05"), m.up(), strings.Join(load, ", "))
 	return 0
 }
 

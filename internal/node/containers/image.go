@@ -92,7 +92,7 @@ func newImage(i *instance) (*image, error) {
 		},
 		Broken: func(unit string) bool { return p.Broken(i.in, unit) != nil },
 		Surroundings: ami.Surroundings{
-			Pods: i.sandboxes, ContainerLog: i.containerLog, UsedDisk: i.usedDisk, UsedMemory: i.usedMemory, Rules: "kube-proxy's rules are shown by nft list ruleset",
+			Pods: i.sandboxes, ContainerLog: i.containerLog, UsedDisk: i.usedDisk, UsedMemory: i.usedMemory, Load: i.load, Rules: "kube-proxy's rules are shown by nft list ruleset",
 			Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) { return p.Resolve(ctx, i.in, name) },
 			Ping:    func(ctx context.Context, host string) (netip.Addr, error) { return p.Ping(ctx, i.in, host) },
 			Connect: func(ctx context.Context, host string, port int) error {
@@ -112,7 +112,7 @@ var hosts = []string{"ip", "ss", "ps", "top", "nft"}
 
 // own are the programs that take the place of those of the real machine, which would not work or show the real machine. iptables
 // is not one of them: that of the real machine shows the rules of this one.
-var own = []string{"df", "free", "uptime", "systemctl", "service", "journalctl", "hostnamectl", "kubelet", "nodeadm", "yum", "dnf", "rpm", "crictl", "ctr", "ping"}
+var own = []string{"df", "free", "uptime", "systemctl", "service", "journalctl", "hostnamectl", "lscpu", "kubelet", "nodeadm", "yum", "dnf", "rpm", "crictl", "ctr", "ping"}
 
 // tools returns the programs that the daemon runs: see inside.MachineConfig.
 func (m *image) tools() []string {
@@ -139,6 +139,16 @@ func (i *instance) usedDisk(ctx context.Context) int64 {
 
 // usedMemory counts the bytes of the memory of the machine's processes. It returns 0 for what it cannot count in time.
 func (i *instance) usedMemory(ctx context.Context) int64 { return i.count(ctx, "ps -e -o rss=") }
+
+// load returns the content of /proc/loadavg, which the machine's first process writes.
+func (i *instance) load() string {
+	files, err := i.machine.Files()
+	if err != nil {
+		return ""
+	}
+	text, _ := files.ReadFile("/proc/loadavg") // the machine may be going off
+	return string(text)
+}
 
 // count runs a script and returns the sum of the kibibytes that it prints, in bytes.
 func (i *instance) count(ctx context.Context, script string) int64 {

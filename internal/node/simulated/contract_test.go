@@ -602,6 +602,8 @@ func TestProgramsSeeTheirMachine(t *testing.T) {
 		"ss -ltn | awk 'NR==1{print $1, $4, $5}'":                                    "State Local Address:Port\n",
 		"ps -e | grep -c containerd; ps aux | awk '$NF==\"aux\"{print $1}'":          "1\nroot\n",
 		"top -b -n1 | awk '/^Tasks/{print $3, $4}'":                                  "total, 1\n",
+		"grep -c ^processor /proc/cpuinfo; awk '/^Mem[TA]/{print $2}' /proc/meminfo": "2\n8388608\n8388608\n",
+		"cut -d ' ' -f 1 /proc/loadavg":                                              "0.00\n",
 		"free -m | awk '/^Mem/{print $2, $3}'":                                       "8192 0\n",
 		"df -h / | awk 'NR==2{print $1, $2, $6}'":                                    "/dev/nvme0n1p1 20G /\n",
 		"hostnamectl | grep -c 'Static hostname: " + nodeName + "'":                  "1\n",

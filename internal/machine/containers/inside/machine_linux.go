@@ -74,6 +74,9 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 			return err
 		}
 	}
+	if err := b.showProc(); err != nil {
+		return err
+	}
 	boundProcesses(b.cfg.PIDs)
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 func cat(_ context.Context, c *Call) int {
@@ -26,4 +27,23 @@ func cat(_ context.Context, c *Call) int {
 		}
 		return nil
 	})
+}
+
+// pager prints everything at once, as less and more do if their output is not a terminal. Its options only concern the screen.
+func pager(_ context.Context, c *Call) int {
+	var files []string
+	for _, a := range c.Args[1:] {
+		if a == "-" || !strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "+") {
+			files = append(files, a)
+		}
+	}
+	return c.inputs(files, func(_ string, data []byte) error {
+		_, err := c.Stdout.Write(data)
+		return err
+	})
+}
+
+// editor stands for the editors of the image.
+func editor(_ context.Context, c *Call) int {
+	return c.Fail("full-screen programs do not work on simulated machines; cat, less, tail and sed -n show files, and sed -i, tee and cat > FILE change them, or scp copies them")
 }

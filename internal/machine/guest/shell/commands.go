@@ -24,6 +24,7 @@ var programs = map[string]program{
 	// Files.
 	"cat": cat, "cp": cp, "mv": mv, "rm": rm, "rmdir": rmdir, "mkdir": mkdir, "ln": ln, "ls": ls, "touch": touch,
 	"chmod": chmod, "chown": chown, "chgrp": chown, "install": install, "readlink": readlink, "realpath": realpath,
+	"less": pager, "more": pager, "vi": editor, "vim": editor, "view": editor, "nano": editor,
 	"mktemp": mktemp, "tee": tee, "truncate": truncate, "dd": dd, "stat": stat, "basename": basename, "dirname": dirname,
 	// Text.
 	"awk": awkCommand, "gawk": awkCommand, "head": head, "tail": tail, "grep": grep, "egrep": grep, "fgrep": grep, "sed": sed, "cut": cut, "tr": tr, "sort": sortLines,

@@ -61,6 +61,8 @@ var scripts = []struct {
 	{"append and read", "echo a > /tmp/f; echo b >> /tmp/f; while read -r l; do echo \"<$l>\"; done < /tmp/f", "<a>\n<b>\n", 0},
 	{"a pipeline", "printf 'b\\na\\nb\\n' | sort | uniq -c | sort -rn | head -1 | tr -s ' '", " 2 b\n", 0},
 	{"unknown", "echo a\nfoo --bar\necho $?", "a\npart-001: line 2: foo: command not found\n127\n", 0},
+	{"pagers", "seq 3 > /tmp/f; less -N +G /tmp/f | tail -n 1; seq 2 | more; seq 2 | less -; less /etc/none", "3\n1\n2\n1\n2\nless: /etc/none: No such file or directory\n", 1},
+	{"editors", "vi /etc/hosts 2>&1 | cut -d ';' -f 1; nano /etc/hosts 2> /dev/null; echo $?", "vi: full-screen programs do not work on simulated machines\n1\n", 0},
 	{"no file", "cat /etc/none", "cat: /etc/none: No such file or directory\n", 1},
 	{"no program", "/opt/x/y", "part-001: line 1: /opt/x/y: No such file or directory\n", 127},
 	{"a script without the bit", "echo 'echo hi' > /tmp/s; /tmp/s; chmod +x /tmp/s; /tmp/s", "part-001: line 1: /tmp/s: Permission denied\nhi\n", 0},
