@@ -370,8 +370,14 @@ func TestWhySSH(t *testing.T) {
 	}
 	testkit.Must(w.daemon.ClearFaults(t.Context(), place, fault.IMDS))(t)
 
+	// An sshd that does not start at boot is enabled by Run Command.
+	w.onInstance(t, id, "systemctl disable --now sshd")
+	mend("ssh", "service", "AgentStopped", nil)
+	w.onInstance(t, id, "systemctl mask --now sshd")
+	mend("eic", "service", "AgentStopped", nil)
+
 	// Without an agent, there is no way for the fix.
-	w.onInstance(t, id, "yum remove -y ec2-instance-connect; systemctl stop amazon-ssm-agent; true")
+	w.onInstance(t, id, "yum remove -y ec2-instance-connect; systemctl mask --now amazon-ssm-agent; true")
 	testkit.Eventually(t, 20*time.Second, func() error {
 		e := why("eic")
 		if s := stepOf(&e, "package"); s.State != api.StepFailed || len(s.Reason.Fixes) != 1 || !strings.Contains(s.Reason.Fixes[0].Sketch, "drydock why session "+id) {
@@ -379,6 +385,13 @@ func TestWhySSH(t *testing.T) {
 		}
 		return nil
 	})
+
+	// A reboot does not start the agent, which is masked. By SSH it could be unmasked, if that worked.
+	e := why("ssm")
+	if s := stepOf(&e, "service"); s.State != api.StepFailed || !strings.Contains(s.Reason.Text, "disabled or masked") || len(s.Reason.Fixes) != 1 ||
+		!strings.Contains(s.Reason.Fixes[0].Shell(), "sudo systemctl unmask amazon-ssm-agent\n") || !strings.Contains(s.Reason.Fixes[0].Sketch, "--by eic") {
+		t.Error(e.Text())
+	}
 }
 
 // hostRole turns on default host management, so that agents of instances without a role register.

@@ -24,10 +24,16 @@ type boxAnswers struct {
 	guests   map[string]map[netip.Addr]guestAnswer // of simulated machines, by the VPC that packets come from
 }
 
-// A guestAnswer is a simulated machine, with the ports to which some machine of a VPC may connect.
+// A guestAnswer is an address of simulated machines, with the ports to which some machine of a VPC may connect. There may be
+// several machines, because ranges of VPCs may overlap. Packets get to one of them at most.
 type guestAnswer struct {
-	class int
-	ports []uint16
+	classes []int
+	ports   []uint16
+}
+
+// open reports whether an instance may connect to a port, by where the network lets it connect.
+func (g guestAnswer) open(to map[guestPort]bool, port uint16) bool {
+	return slices.ContainsFunc(g.classes, func(class int) bool { return to[guestPort{class, port}] })
 }
 
 func newBoxAnswers() boxAnswers {
@@ -51,9 +57,10 @@ func (b *boxAnswers) addGuests(g *boxGuests, instances map[string]machine.Instan
 	for vpc, open := range some {
 		b.guests[vpc] = map[netip.Addr]guestAnswer{}
 		for _, to := range g.of(vpc) {
-			x := guestAnswer{class: to.class}
+			x := b.guests[vpc][to.at]
+			x.classes, x.ports = append(x.classes, to.class), nil
 			for _, port := range guestPorts {
-				if open[guestPort{to.class, port}] {
+				if x.open(open, port) {
 					x.ports = append(x.ports, port)
 				}
 			}

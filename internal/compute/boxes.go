@@ -253,7 +253,7 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Ins
 	var out []netip.AddrPort
 	for a, to := range guests {
 		for _, port := range to.ports {
-			if !open[guestPort{to.class, port}] {
+			if !to.open(open, port) {
 				out = append(out, netip.AddrPortFrom(a, port))
 			}
 		}
@@ -281,7 +281,7 @@ func (n *boxNetwork) learn(ctx context.Context, in machine.Instance, name string
 	var learned []netip.Addr
 	n.links(in, func(b *boxLinks) {
 		for _, a := range addresses {
-			if b.names[a] == name {
+			if b.names[a] == name || name == a.String() && b.names[a] != "" { // the name says more
 				continue
 			}
 			if len(b.names) >= maxBoxNames {

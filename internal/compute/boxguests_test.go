@@ -158,6 +158,40 @@ func TestGuestsOfConnectedVPCs(t *testing.T) {
 	}
 }
 
+// The ranges of two peers overlap, and routes lead to one of them.
+func TestGuestsOfOverlappingVPCs(t *testing.T) {
+	prefix := netip.MustParsePrefix
+	for _, way := range []string{"pcx-2", "pcx-3"} {
+		all := []reach.Resource{guestEverything("sg-1"), &reach.RouteTable{ID: "rtb-1", VPC: "vpc-1", Main: true, Routes: []reach.Route{
+			{Destination: prefix("10.0.0.0/16"), Target: reach.Local}, {Destination: prefix("10.9.0.0/24"), Target: way},
+			{Destination: prefix("10.2.0.0/16"), Target: "pcx-2"}, {Destination: prefix("10.3.0.0/16"), Target: "pcx-3"},
+		}}}
+		for i, vpc := range []string{"vpc-2", "vpc-3"} {
+			cidr := prefix(fmt.Sprintf("10.%d.0.0/16", i+2))
+			peering := fmt.Sprintf("pcx-%d", i+2)
+			e := guestAt(i+2, "10.9.0.6", fmt.Sprintf("sg-%d", i+2))
+			e.VPC, e.Subnet = vpc, "subnet-of-"+vpc
+			g := guestEverything(e.Groups[0], guestRule(22, "0.0.0.0/0"))
+			g.VPC = vpc
+			all = append(all, e, g, &reach.Instance{ID: e.Instance},
+				&reach.VPC{ID: vpc, CIDRs: []netip.Prefix{cidr, prefix("10.9.0.0/16")}},
+				&reach.Subnet{ID: e.Subnet, VPC: vpc, Zone: "us-east-1a", CIDRs: []netip.Prefix{prefix("10.9.0.0/24")}},
+				&reach.RouteTable{ID: "rtb-of-" + vpc, VPC: vpc, Main: true, Routes: []reach.Route{
+					{Destination: cidr, Target: reach.Local}, {Destination: prefix("10.9.0.0/16"), Target: reach.Local}, {Destination: prefix("10.0.0.0/16"), Target: peering},
+				}},
+				&reach.Peering{ID: peering, State: "active", Requester: reach.PeeringSide{VPC: "vpc-1"}, Accepter: reach.PeeringSide{VPC: vpc}})
+		}
+		boxes := boxesOf("i-1")
+		n, open := guestsFor(t, edited(guestWorld(), all...), boxes)
+		if got, want := n.answers.in("vpc-1"), addressPorts("10.9.0.6:22"); !slices.Equal(got, want) {
+			t.Errorf("by %s: the network answers at %v, want %v", way, got, want)
+		}
+		if got := n.dark(t.Context(), edited(guestWorld(), all...), boxes["i-1"], open["i-1"]); len(got) > 0 {
+			t.Errorf("by %s: %v are dark", way, got)
+		}
+	}
+}
+
 // Each account has its own bound of simulated machines. The set is always the same, and that there are more is said once.
 func TestGuestsAreBounded(t *testing.T) {
 	d := edited(guestWorld(), guestEverything("sg-1"), guestEverything("sg-2", guestRule(22, "0.0.0.0/0"))).Edit()
@@ -298,6 +332,11 @@ func TestGuestsThatShareAName(t *testing.T) {
 		if got, err := io.ReadAll(ours); err != nil || string(got) != want {
 			t.Errorf("at %s, %q answers, want %s (%v)", to, got, want, err)
 		}
+	}
+	// A connection to the address alone does not forget the name.
+	n.learn(t.Context(), boxes["i-1"], "10.0.0.6", netip.MustParseAddr("10.0.0.6"))
+	if got := n.boxes["i-1"].names[netip.MustParseAddr("10.0.0.6")]; got != name {
+		t.Errorf("the address is that of %s, want %s", got, name)
 	}
 	// The first of the name's addresses lets these ports in, the second does not.
 	if got, want := n.dark(t.Context(), s, boxes["i-1"], open["i-1"]), addressPorts("10.0.0.7:80", "10.0.0.7:443"); !slices.Equal(got, want) {

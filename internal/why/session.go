@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -145,7 +146,7 @@ func (c *sessionChain) explain(ctx context.Context, document string) {
 		return
 	}
 	agent := c.x.cfg.Machines.Agent(ctx, c.Instance, ssm.ServeSessions)
-	c.service(agentUnit)
+	c.service(ctx, agentUnit)
 	if agent == nil { // the role may lack permissions, because it is not the only way to register
 		c.ok(sessionRole, c.Role)
 		c.ok(sessionNetwork, strings.Join(c.hosts(), ", "))
@@ -233,7 +234,7 @@ func (c *sessionChain) instance() bool {
 }
 
 // service checks that the agent or sshd runs.
-func (c *sessionChain) service(agentUnit string) {
+func (c *sessionChain) service(ctx context.Context, agentUnit string) {
 	active, boots := c.x.cfg.Machines.Unit(c.Instance, agentUnit)
 	if active {
 		c.ok(sessionService, agentUnit+".service is active")
@@ -244,15 +245,19 @@ func (c *sessionChain) service(agentUnit string) {
 		c.fail(sessionService, agentUnit+".service is not active", c.x.reason(c.Account, c.Region, &d))
 		return
 	}
-	c.fail(sessionService, agentUnit+".service is not active", &api.Reason{
-		By: byInstance, Code: codeAgentStopped, Component: agentUnit, Text: "the service was stopped on the instance",
-		Fixes: advice.Try(func([]advice.Change) error {
-			if !boots {
-				return fmt.Errorf("%s.service does not start at boot either: it is masked", agentUnit)
-			}
-			return nil
-		}, []advice.Change{{Kind: advice.RebootInstance, Resource: c.Instance}}, "aws ec2 reboot-instances --instance-ids "+c.Instance+" --region "+c.Region),
-	})
+	why := &api.Reason{By: byInstance, Code: codeAgentStopped, Component: agentUnit, Text: "the service was stopped on the instance"}
+	switch {
+	case boots:
+		why.Fixes = advice.Try(func([]advice.Change) error { return nil },
+			[]advice.Change{{Kind: advice.RebootInstance, Resource: c.Instance}}, "aws ec2 reboot-instances --instance-ids "+c.Instance+" --region "+c.Region)
+	case c.in.Image.Family == images.Bottlerocket:
+		why.Text = "the control container, in which the agent runs, is disabled: host-containers.control.enabled is false"
+		why.Fixes = c.controlFixes()
+	default:
+		why.Text = "the service was stopped, and does not start at boot: it is disabled or masked"
+		why.Fixes = c.enableFixes(ctx, agentUnit)
+	}
+	c.fail(sessionService, agentUnit+".service is not active", why)
 }
 
 // role checks that the instance's programs have credentials, and returns their principal.

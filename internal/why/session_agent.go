@@ -29,6 +29,9 @@ func (c *sessionChain) agent(ctx context.Context) bool {
 	case !has:
 		// Nothing can be changed on the instance.
 		note := "there is no way onto it: drydock why node and aws ec2 get-console-output show what it does"
+		if c.in.Image.Family == images.Bottlerocket {
+			note = "Drydock has no session on Bottlerocket machines that run containers; simulated ones (the tag drydock:runtime=simulated) have one by Session Manager"
+		}
 		if ok && m.Abilities().Has(machine.Terminal) {
 			note = "Session Manager opens a shell in its control container"
 		}
@@ -58,17 +61,7 @@ const installAgent = "yum install -y amazon-ssm-agent"
 // agentFixes returns the fixes for an instance without the agent: to install it by SSH, or to launch the instance again.
 func (c *sessionChain) agentFixes(ctx context.Context) []advice.Fix {
 	mirror := func() error { return c.x.cfg.Machines.Connect(ctx, c.in, ami.Mirror(c.in), 443) }
-	ssh := sessionChain{x: c.x, who: c.who, SessionExplanation: api.SessionExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region, By: byEIC}}
-	ssh.explainSSH(ctx, "", sshUser)
-	send, changes := c.sendKey(sshUser)
-	fixes := advice.Try(func([]advice.Change) error {
-		if s := ssh.FirstFailed(); s != nil {
-			return fmt.Errorf("nor does SSH work (drydock why session %s --by eic --region %s): %s", c.Instance, c.Region, s.Evidence)
-		}
-		return mirror()
-	}, append(changes, advice.Change{Kind: advice.RunCommand, Resource: c.Instance, Value: "the agent of Systems Manager is installed"}),
-		append(send, c.login()+" sudo "+installAgent)...)
-
+	fixes := c.bySSH(ctx, "the agent of Systems Manager is installed", mirror, installAgent)
 	var judge func() error
 	has := ami.HasAgent(c.in.Image)
 	if !has {
@@ -77,6 +70,45 @@ func (c *sessionChain) agentFixes(ctx context.Context) []advice.Fix {
 	edit, sketch := keepingAgent(has, c.in.UserData)
 	e := &api.NodeExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region}
 	return advice.Rank(append(fixes, c.x.replaced(e, &c.in, sketch, nil, edit, judge)...))
+}
+
+// bySSH returns the fix that runs commands on the instance as root by SSH, if judge, unless nil, does not object.
+func (c *sessionChain) bySSH(ctx context.Context, what string, judge func() error, commands ...string) []advice.Fix {
+	ssh := sessionChain{x: c.x, who: c.who, SessionExplanation: api.SessionExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region, By: byEIC}}
+	ssh.explainSSH(ctx, "", sshUser)
+	all, changes := c.sendKey(sshUser)
+	for _, command := range commands {
+		all = append(all, c.login()+" sudo "+command)
+	}
+	return advice.Try(func([]advice.Change) error {
+		if s := ssh.FirstFailed(); s != nil {
+			return fmt.Errorf("nor does SSH work (drydock why session %s --by eic --region %s): %s", c.Instance, c.Region, s.Evidence)
+		}
+		if judge == nil {
+			return nil
+		}
+		return judge()
+	}, append(changes, advice.Change{Kind: advice.RunCommand, Resource: c.Instance, Value: what}), all...)
+}
+
+// enableFixes returns the fixes for a service that does not start at boot: the agent's is started by SSH, and sshd by the agent.
+func (c *sessionChain) enableFixes(ctx context.Context, unit string) []advice.Fix {
+	what, unmask, enable := unit+".service runs", "systemctl unmask "+unit, "systemctl enable --now "+unit
+	if c.By == bySSM {
+		return c.bySSH(ctx, what, nil, unmask, enable)
+	}
+	return c.onInstance(ctx, what, unmask+"; "+enable, "")
+}
+
+// controlFixes returns the fixes for a Bottlerocket machine whose control container is disabled. Nothing on it can enable the
+// container, but a new machine has it unless user data says otherwise.
+func (c *sessionChain) controlFixes() []advice.Fix {
+	sketch := ""
+	if bytes.Contains(c.in.UserData, []byte("host-containers")) { // perhaps it is what disables the container
+		sketch = "set enabled = true under [settings.host-containers.control] in the file user-data before the instance is launched again"
+	}
+	e := &api.NodeExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region}
+	return c.x.replaced(e, &c.in, sketch, nil, "", nil)
 }
 
 // login returns the command that logs in with the key $KEY. That of a twin also works at its source.

@@ -37,7 +37,7 @@ func (c *sessionChain) explainSSH(ctx context.Context, from, user string) {
 		c.pending()
 		return
 	}
-	c.service("sshd")
+	c.service(ctx, "sshd")
 	c.port22(ctx, from)
 	if !c.user(ctx, user) {
 		c.pending()

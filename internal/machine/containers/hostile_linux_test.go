@@ -293,9 +293,15 @@ func TestNothingStaysOfAKilledDaemon(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && lines.Text() != "running" {
 	}
-	if lines.Text() != "running" || len(processes(t, "sleep\x001003")) == 0 {
+	if lines.Text() != "running" {
 		t.Fatalf("the daemon does not run its machine: %q", lines.Text())
 	}
+	eventually(t, func() error {
+		if len(processes(t, "sleep\x001003")) == 0 { // user data does not wait for it
+			return errors.New("the machine runs no sleep")
+		}
+		return nil
+	})
 	if err := daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
