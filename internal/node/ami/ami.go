@@ -18,7 +18,6 @@ import (
 	"path"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -73,7 +72,8 @@ type Machine struct {
 	pids         int // the number of PIDs assigned so far
 	journal      []entry
 	logged       int             // how many entries have been logged since boot; the oldest may have been dropped
-	written      atomic.Int64    // logged when rsyslog last wrote its log
+	messages     sync.Mutex      // while rsyslog writes its log
+	written      int             // logged when it last did
 	grown        chan struct{}   // closed when the journal grows; nil if nothing waits for that
 	nodeadmFiles []userdata.File // as nodeadm last wrote them
 	// seen are the kubelet's files as the script that last controlled the kubelet saw them, until it ends: its changes are

@@ -134,18 +134,35 @@ const (
 	maxMessages = 500
 )
 
-// Messages returns rsyslog's log if the journal has grown since the last call and rsyslog runs, otherwise nil.
-func (m *Machine) Messages() []byte {
-	lines, logged, _ := m.lines(selection{})
-	if !m.Active("rsyslog") || m.written.Swap(int64(logged)) == int64(logged) {
+// maxMessagesSize bounds the log in bytes. A larger one, which something else must have written, is begun again.
+const maxMessagesSize = 1 << 20
+
+// Messages returns the new content of rsyslog's log, whose content is old, or nil if the journal has not grown since the last call or
+// rsyslog does not run.
+func (m *Machine) Messages(old func() ([]byte, error)) []byte {
+	m.messages.Lock()
+	defer m.messages.Unlock()
+	if !m.Active("rsyslog") {
 		return nil
 	}
-	return []byte(strings.Join(lines[max(0, len(lines)-maxMessages):], "\n") + "\n")
+	lines, logged, _ := m.lines(selection{after: m.written})
+	if m.written = logged; len(lines) == 0 {
+		return nil
+	}
+	text, _ := old() // it may be missing
+	if len(text) > maxMessagesSize {
+		text = nil
+	}
+	all := slices.Collect(strings.Lines(string(text)))
+	for _, l := range lines {
+		all = append(all, l+"\n")
+	}
+	return []byte(strings.Join(all[max(0, len(all)-maxMessages):], ""))
 }
 
 // WriteMessages writes rsyslog's log.
 func (m *Machine) WriteMessages() {
-	if text := m.Messages(); text != nil {
+	if text := m.Messages(func() ([]byte, error) { return m.FS.ReadFile(MessagesLog) }); text != nil {
 		_ = m.FS.WriteFile(MessagesLog, text, 0o600) // if the disk is full, there is no log
 	}
 }

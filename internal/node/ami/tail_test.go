@@ -61,3 +61,34 @@ func TestFollow(t *testing.T) {
 		t.Errorf("%s", &failures)
 	}
 }
+
+// What is written to rsyslog's log stays there, and only what is new in the journal is added.
+func TestMessages(t *testing.T) {
+	w := newWorld(t, images.AL2023, func(w *world) { w.Patience = 1000 })
+	w.Log("kubelet", "first")
+	w.WriteMessages()
+	if out, _ := w.run("grep -c first /var/log/messages; echo mine > /var/log/messages"); out != "1\n" {
+		t.Errorf("%q", out)
+	}
+	w.Log("kubelet", "second")
+	w.WriteMessages()
+	if out, _ := w.run("sed 's/^.*: //' /var/log/messages; systemctl stop rsyslog"); out != "mine\nsecond\n" {
+		t.Errorf("%q", out)
+	}
+	w.Log("kubelet", "third")
+	w.WriteMessages()
+	if out, _ := w.run("grep -c third /var/log/messages; systemctl start rsyslog"); out != "0\n" {
+		t.Errorf("while rsyslog is stopped: %q", out)
+	}
+	w.WriteMessages()
+	if out, _ := w.run("head -n 2 /var/log/messages | sed 's/^.*: //'; grep -c third /var/log/messages"); out != "mine\nsecond\n1\n" {
+		t.Errorf("%q", out)
+	}
+	for range 600 {
+		w.Log("kubelet", "more")
+	}
+	w.WriteMessages()
+	if out, _ := w.run("wc -l < /var/log/messages; tail -n 1 /var/log/messages | sed 's/^.*: //'"); out != "500\nmore\n" {
+		t.Errorf("%q", out)
+	}
+}

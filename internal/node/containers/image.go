@@ -514,14 +514,24 @@ func (m *image) push(ctx context.Context, user accounts.User, before []vfs.Recor
 	return nil
 }
 
-// messagesEvery is how often rsyslog's log is written.
-const messagesEvery = 5 * time.Second
+// messagesEvery is how often rsyslog's log is written, and maxMessages how large it may be, in bytes. What is larger was written by
+// something else, and is not read.
+const (
+	messagesEvery = 5 * time.Second
+	maxMessages   = 1 << 20
+)
 
 // writeMessages does what rsyslog does, until ctx ends.
 func (m *image) writeMessages(ctx context.Context) {
 	for timing.Sleep(ctx, m.i.rt.clock, messagesEvery) && m.lock(ctx) {
 		m.readLogs()
-		if text := m.ami.Messages(); text != nil {
+		old := func() ([]byte, error) {
+			if i, err := m.files.Stat(ami.MessagesLog); err != nil || !i.Mode().IsRegular() || i.Size() > maxMessages {
+				return nil, err
+			}
+			return m.files.ReadFile(ami.MessagesLog)
+		}
+		if text := m.ami.Messages(old); text != nil {
 			_ = m.files.WriteFile(ami.MessagesLog, text, 0o600) // if the disk is full, there is no log
 		}
 		m.unlock()
