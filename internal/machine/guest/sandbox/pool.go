@@ -52,9 +52,13 @@ type Pool struct {
 }
 
 // The files that this process holds for all running scripts and programs together, besides the machines' disks, are bounded in
-// bytes. A script has a copy of its machine's files here, as of its last call, and so has each program. If no more can be
-// held, programs do not start, and those that run find the disk full.
-const maxKept = 512 << 20
+// bytes. A script has a copy of its machine's files here, as of its last call, and so has each program. Every copy has ownCopy
+// bytes for itself, so that small machines do not suffer from large ones, and maxKept is for what they all have beyond that. If no
+// more can be held, programs do not start, and those that run find the disk full.
+const (
+	ownCopy = 2 << 20
+	maxKept = 512 << 20
+)
 
 // maxFrames bounds the large messages from scripts that arrive at once, in bytes. Each waits for its turn: nothing that takes
 // place before such a message has been handled waits for a program.
@@ -213,9 +217,7 @@ func (c *conversation) send(m message) error {
 	m.ID = c.id
 	var size int64
 	if m.Answer != nil {
-		for _, change := range m.Answer.Changes {
-			size += int64(len(change.Data))
-		}
+		size = sizeOfChanges(m.Answer.Changes)
 	}
 	done := c.pool.alone(size)
 	b, err := encode(m)
@@ -378,14 +380,20 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			running.Go(func() {
 				defer cancel()
 				defer programs.Delete(m.Call.ID)
-				defer forget()
 				a := &answerMessage{ID: m.Call.ID, Status: 126, Found: true, Stderr: []byte(noMemory), Lost: lost}
 				if err == nil {
 					a = answer(called, job, files, limits, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
 				}
+				large := isLarge(sizeOfChanges(a.Changes))
+				if !large {
+					forget()
+				}
 				<-slots // before the child learns that it may send the next one
 				// A dead child needs no answer; Receive notices it.
 				_ = c.send(message{Answer: a})
+				if large { // a stopped child does not receive
+					forget()
+				}
 			})
 		case m.Drop != 0:
 			if cancel, ok := programs.Load(m.Drop); ok {
@@ -416,18 +424,26 @@ func sizeOf(image []vfs.Record) int64 {
 	return n
 }
 
+func sizeOfChanges(changes []vfs.Change) int64 {
+	var n int64
+	for i := range changes {
+		n += int64(len(changes[i].Data))
+	}
+	return n
+}
+
 // copyOf returns a file system with an image's files. Until it is forgotten, it may grow as far as the limits and the memory for
 // all scripts and programs allow.
 func (p *Pool) copyOf(image []vfs.Record, limits vfs.Limits) (files *vfs.FS, forget func(), err error) {
-	size := sizeOf(image)
-	if !p.kept.Take(size) {
+	own := max(sizeOf(image), ownCopy)
+	if !p.kept.Take(own - ownCopy) {
 		return nil, func() {}, syscall.ENOMEM
 	}
-	files = vfs.New(vfs.Limits{Bytes: size, Files: limits.Files}, nil)
+	files = vfs.New(vfs.Limits{Bytes: min(own, limits.Bytes), Files: limits.Files}, nil)
 	files.Share(p.kept, limits.Bytes)
 	forget = func() {
 		files.Release()
-		p.kept.Give(size)
+		p.kept.Give(own - ownCopy)
 	}
 	if err := files.Restore(image); err != nil {
 		forget()

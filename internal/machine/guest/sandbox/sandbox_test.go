@@ -321,7 +321,7 @@ func TestAFullDisk(t *testing.T) {
 // long as its output is read, takes what is left. Those that run find the disk full, and scripts do not start.
 func TestMemory(t *testing.T) {
 	p, f := newPool(t, sandbox.Config{}), vfs.New(vfs.Limits{Bytes: 80 << 20, Files: 100}, nil)
-	p.Keep(26 << 20)
+	p.Keep(20 << 20)
 	const refused = "Cannot allocate memory: the scripts and programs of all simulated machines hold too many files; try again when others have ended\n"
 	holding, let := make(chan struct{}), make(chan struct{})
 	outside := func(ctx context.Context, c *shell.Call) (int, bool) {
@@ -376,6 +376,9 @@ func TestMemory(t *testing.T) {
 	}
 	if out, res, err := run(t, p, other, "echo", outside); err != nil || res.Status != 254 || out != "s: fork: Cannot allocate memory\n" {
 		t.Errorf("%q, %+v, %v", out, res, err)
+	}
+	if out, res, err := run(t, p, newFS(t), "ask || echo small > /tmp/x && cat /tmp/x", outside); err != nil || res.Status != 0 || out != "small\n" {
+		t.Errorf("a small machine: %q, %+v, %v", out, res, err)
 	}
 	close(let)
 	if err := <-ended; err != nil {
