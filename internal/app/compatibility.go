@@ -101,6 +101,16 @@ Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a progra
 - Its connections leave through the node's primary network interface: security groups for pods and custom networking are ignored.
 - Names of Services do not resolve, and volumes other than those with projected tokens are missing.
 
+## Fargate
+
+Pods of Fargate profiles run on simulated machines, or on machines that run containers (docs/containers.md). They differ from AWS as follows:
+
+- A pod that a claim, its profile's role, a full subnet or its security groups hold up is looked at again. Fargate looks once.
+- Containers of simulated machines write no logs, so the ConfigMap ` + "`aws-logging`" + ` sends none. It decides the event and the annotation.
+- On machines that run containers, connections to the instance metadata service are accepted and reset, and a pod may use more than the combination that it has
+  requested: its machine is as large as its node says.
+- EFS volumes are not available.
+
 ## Network policies
 
 Nodes that run containers enforce NetworkPolicies (docs/running.md). These parts are missing:

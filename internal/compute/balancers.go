@@ -69,18 +69,11 @@ func (m *Machines) RunsContainers(instanceID string) bool {
 
 // box returns the machine that runs containers and has the address of a load balancer's target.
 func (m *Machines) box(account, region string, to balancer.Destination) (machine.Instance, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if to.Instance != "" {
-		in, ok := m.running[to.Instance]
-		return in, ok && m.boxes.Has(in.ID, in.PrivateIP)
+		in, err := m.Instance(to.Instance)
+		return in, err == nil && m.boxes.Has(in.ID, in.PrivateIP)
 	}
-	for _, in := range m.running {
-		if in.Account == account && in.Region == region && m.boxes.Has(in.ID, to.Address) {
-			return in, true
-		}
-	}
-	return machine.Instance{}, false
+	return m.boxAt(account, region, to.Address)
 }
 
 // DialTarget connects a load balancer's network interface to a target, if the network lets it. If packets are dropped, it

@@ -110,6 +110,11 @@ func (n *boxNetwork) serveMetadata(w http.ResponseWriter, r *http.Request) {
 // lead leads a connection to where the client believes to be connected.
 func (n *boxNetwork) lead(c *boxConn, metadata *handoff) {
 	to, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err == nil && to.String() == metadataAddress.String() && c.in.Fargate { // Fargate has no metadata service
+		c.reset()
+		_ = c.Close()
+		return
+	}
 	if err == nil && to.String() == metadataAddress.String() {
 		select {
 		case metadata.conns <- c:

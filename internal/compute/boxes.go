@@ -145,16 +145,30 @@ const connectAgain = 2 * time.Second
 
 // running returns the instances that run containers, by ID.
 func (n *boxNetwork) running() map[string]machine.Instance {
-	m := n.machines
+	out := n.machines.all()
+	maps.DeleteFunc(out, func(id string, _ machine.Instance) bool {
+		_, ok := n.rt.Machine(id)
+		return !ok
+	})
+	return out
+}
+
+// all returns the running instances, and the machines of Fargate that run containers, by ID.
+func (m *Machines) all() map[string]machine.Instance {
+	out := m.fargates.boxes()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := map[string]machine.Instance{}
-	for id, in := range m.running {
-		if _, ok := n.rt.Machine(id); ok {
-			out[id] = in
-		}
-	}
+	maps.Copy(out, m.running)
 	return out
+}
+
+// ownerOf returns the ID of the machine behind a network interface: an instance, or a machine of Fargate, which has the ID of its
+// interface.
+func ownerOf(r *reach.Interface, running map[string]machine.Instance) string {
+	if running[r.ID].ID != "" {
+		return r.ID
+	}
+	return r.Instance
 }
 
 // state compiles the networks of the accounts and regions that have such machines. Of the network interfaces, it has those
@@ -206,14 +220,15 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 			e := &st.Interfaces[i]
 			e.MAC = macs[e.ID]
 			r, ok := s.Get(e.ID).(*reach.Interface)
-			if !ok || running[r.Instance].ID == "" {
+			if !ok || running[ownerOf(r, running)].ID == "" {
 				continue
 			}
-			owners[e.ID] = r.Instance
-			if _, ok := dark[r.Instance]; !ok {
-				dark[r.Instance] = n.dark(ctx, s, running[r.Instance], open[r.Instance])
+			owner := ownerOf(r, running)
+			owners[e.ID] = owner
+			if _, ok := dark[owner]; !ok {
+				dark[owner] = n.dark(ctx, s, running[owner], open[owner])
 			}
-			e.Dark = dark[r.Instance]
+			e.Dark = dark[owner]
 		}
 		merge(out, st, seen)
 	}
@@ -422,10 +437,7 @@ func (n *boxNetwork) from(eni string) (machine.Instance, bool) {
 	n.mu.Lock()
 	id := n.owners[eni]
 	n.mu.Unlock()
-	n.machines.mu.Lock()
-	defer n.machines.mu.Unlock()
-	in, ok := n.machines.running[id]
-	return in, ok
+	return n.machines.Running(id)
 }
 
 // links calls do with what is kept for an instance.
@@ -474,15 +486,8 @@ func (m *Machines) DialCluster(ctx context.Context, planeID, address string) (ne
 			plane = p
 		}
 	}
-	var in machine.Instance
-	m.mu.Lock()
-	for _, i := range m.running {
-		if i.Account == plane.Key.Account && i.Region == plane.Key.Region && m.boxes.Has(i.ID, to) {
-			in = i
-		}
-	}
-	m.mu.Unlock()
-	if in.ID == "" {
+	in, ok := m.boxAt(plane.Key.Account, plane.Key.Region, to)
+	if !ok {
 		return nil, controlplane.ErrRunsNothing
 	}
 	source, err := m.planeInterface(ctx, plane, in.VPCID)
@@ -501,6 +506,16 @@ func (m *Machines) DialCluster(ctx context.Context, planeID, address string) (ne
 		return nil, err
 	}
 	return m.boxes.Dial(ctx, inside.Socket{Interface: aws.ToString(source.NetworkInterfaceId), Address: netip.AddrPortFrom(to, uint16(port))})
+}
+
+// boxAt returns the machine that runs containers and has an address.
+func (m *Machines) boxAt(account, region string, a netip.Addr) (machine.Instance, bool) {
+	for _, in := range m.all() {
+		if in.Account == account && in.Region == region && m.boxes.Has(in.ID, a) {
+			return in, true
+		}
+	}
+	return machine.Instance{}, false
 }
 
 // planeInterface returns a network interface of a cluster's control plane in a VPC.

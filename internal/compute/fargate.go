@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
@@ -69,9 +71,8 @@ func newFargates(m *Machines) *fargates {
 		},
 	}
 	calls := m.calls()
-	calls.credentials, calls.fargate = f.credentials, true
 	f.runtime = simulated.New(node.Config{
-		Credentials:         f.credentials,
+		Credentials:         m.credentials,
 		DialEndpoint:        m.DialEndpoint,
 		Call:                calls.call,
 		Connect:             calls.connect,
@@ -253,17 +254,90 @@ func (f *fargates) profile(ctx context.Context, c eks.ClusterStatus, name string
 	case errors.Is(err, store.ErrNotFound):
 		return fargate.Profile{}, fargate.ErrNoProfile
 	}
-	return fargate.Profile{RoleARN: p.RoleARN, Subnets: p.Subnets}, err
+	if err != nil {
+		return fargate.Profile{}, err
+	}
+	runtime, err := f.runtimeFor(ctx, c, p.Tags[RuntimeTag])
+	if why, ok := errors.AsType[*noRuntimeError](err); ok {
+		return fargate.Profile{}, &fargate.BlockedError{Reason: "Misconfigured Fargate Profile: fargate profile " + name + ": " + why.Error()}
+	}
+	return fargate.Profile{RoleARN: p.RoleARN, Subnets: p.Subnets, Runtime: runtime}, err
+}
+
+// A noRuntimeError says why a machine cannot run in the runtime that is wanted.
+type noRuntimeError struct{ why string }
+
+func (e *noRuntimeError) Error() string { return e.why }
+
+// runtimeFor returns the runtime of a new machine: that of the profile's tag or, without one, that of instances without one.
+func (f *fargates) runtimeFor(ctx context.Context, c eks.ClusterStatus, tag string) (string, error) {
+	name := f.m.chooseRuntime(machine.Instance{Tags: map[string]string{RuntimeTag: tag}})
+	switch name {
+	case f.runtime.Name():
+		return name, nil
+	case f.m.boxes.Name():
+	default:
+		return "", &noRuntimeError{fmt.Sprintf("there is no machine runtime %q: the tag %s is simulated, containers or auto", name, RuntimeTag)}
+	}
+	cluster, err := f.m.cfg.EKS.FargateCluster(ctx, c.Account, c.Region, c.Name)
+	if err != nil {
+		return "", err
+	}
+	why := ""
+	if cluster.IPFamily == string(ekstypes.IpFamilyIpv6) {
+		why = "machines that run containers have no IPv6 addresses"
+	} else if r := probe.Run(); !r.Available {
+		why = r.Why() + " (drydock doctor containers)"
+	}
+	switch {
+	case why == "":
+		return name, nil
+	case cmp.Or(tag, f.m.cfg.NodeRuntime) == name: // not auto
+		return "", &noRuntimeError{"pods cannot run containers: " + why}
+	}
+	return f.runtime.Name(), nil
 }
 
 // Start implements fargate.Machines.
 func (f *fargates) Start(ctx context.Context, in node.Fargate) error {
+	boxed := f.isBox(in)
+	if boxed {
+		e, err := f.primary(ctx, in.Instance)
+		if err != nil {
+			return err
+		}
+		in.MAC, in.Interfaces = e.MAC, []machine.Interface{e}
+	}
 	f.mu.Lock()
 	if f.machines[in.ID] == nil {
 		f.machines[in.ID] = &fargateMachine{in: in}
 	}
 	f.mu.Unlock()
+	if boxed {
+		return f.m.boxes.StartFargate(ctx, in)
+	}
 	return f.runtime.StartFargate(ctx, in)
+}
+
+// isBox reports whether a machine runs containers.
+func (f *fargates) isBox(in node.Fargate) bool { return in.Runtime == "containers" }
+
+// primary returns the network interface of a machine.
+func (f *fargates) primary(ctx context.Context, in machine.Instance) (machine.Interface, error) {
+	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: in.Account, Region: in.Region, Service: "ec2"})
+	out, err := f.m.cfg.EC2.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{in.ID}})
+	if err != nil {
+		return machine.Interface{}, err
+	}
+	if len(out.NetworkInterfaces) != 1 {
+		return machine.Interface{}, fmt.Errorf("there is no network interface %s", in.ID)
+	}
+	e := out.NetworkInterfaces[0]
+	m := machine.Interface{ID: in.ID, MAC: aws.ToString(e.MacAddress), SubnetID: in.SubnetID, Addresses: []netip.Addr{in.PrivateIP}}
+	for _, g := range e.Groups {
+		m.SecurityGroupIDs = append(m.SecurityGroupIDs, aws.ToString(g.GroupId))
+	}
+	return m, nil
 }
 
 // Stop implements fargate.Machines.
@@ -271,14 +345,38 @@ func (f *fargates) Stop(ctx context.Context, id string) error {
 	if err := machine.Stop(ctx, f.runtime, id, true); err != nil {
 		return err
 	}
+	if f.m.boxes != nil {
+		if err := f.m.boxes.RemoveFargate(ctx, id); err != nil {
+			return err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.machines, id)
 	return nil
 }
 
-// machine returns the machine with a network interface.
+// boxes returns the machines that run containers, by ID. A nil f has none.
+func (f *fargates) boxes() map[string]machine.Instance {
+	out := map[string]machine.Instance{}
+	if f == nil {
+		return out
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, m := range f.machines {
+		if f.isBox(m.in) {
+			out[id] = m.in.Instance
+		}
+	}
+	return out
+}
+
+// machine returns the machine with a network interface. A nil f has none.
 func (f *fargates) machine(id string) (machine.Instance, bool) {
+	if f == nil {
+		return machine.Instance{}, false
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, ok := f.machines[id]

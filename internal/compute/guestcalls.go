@@ -42,7 +42,6 @@ type guestCalls struct {
 	api         awsapi.API
 	authorizer  Authorizer
 	faults      *fault.Set
-	fargate     bool // the roles are pod execution roles
 }
 
 // hosts are the parts of the services' endpoints before the region.
@@ -131,7 +130,7 @@ func (g *guestCalls) permit(ctx context.Context, in machine.Instance, c node.Cal
 		return nil, out, nil
 	}
 	if slices.Contains(d.Missing, policy.IdentityBased) {
-		out.add(node.Granted(role, d.Action, g.fargate))
+		out.add(node.Granted(role, d.Action, in.Fargate))
 	}
 	return nil, out, nil
 }

@@ -131,6 +131,9 @@ func (e noProfileError) Cause() string { return node.CauseNoProfile }
 
 // credentials returns what the instance's metadata service provides.
 func (m *Machines) credentials(ctx context.Context, instanceID string) (aws.Credentials, error) {
+	if _, ok := m.fargates.machine(instanceID); ok { // it has no metadata service
+		return m.fargates.credentials(ctx, instanceID)
+	}
 	c, err := imds.Client{Transport: m.metadataOf(instanceID)}.Credentials(ctx)
 	if errors.Is(err, imds.ErrNotFound) {
 		return aws.Credentials{}, noProfileError(instanceID)

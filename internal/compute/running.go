@@ -2,6 +2,7 @@ package compute
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -46,22 +47,22 @@ func (m *Machines) FargatePod(account, region, cluster string, pod types.UID) (i
 
 // Info returns the status of a machine of either kind.
 func (m *Machines) Info(id string) (node.Info, bool) {
-	if _, ok := m.fargates.machine(id); ok {
-		return m.fargates.runtime.Info(id)
-	}
 	if info, ok := m.boxes.Info(id); ok {
 		return info, true
+	}
+	if _, ok := m.fargates.machine(id); ok {
+		return m.fargates.runtime.Info(id)
 	}
 	return m.kubelets.Info(id)
 }
 
 // PodSteps returns what holds a pod back on a machine of either kind.
 func (m *Machines) PodSteps(id, namespace, pod string) []node.Step {
-	if _, ok := m.fargates.machine(id); ok {
-		return m.fargates.runtime.PodSteps(id, namespace, pod)
-	}
 	if _, ok := m.boxes.Info(id); ok {
 		return m.boxes.PodSteps(id, namespace, pod)
+	}
+	if _, ok := m.fargates.machine(id); ok {
+		return m.fargates.runtime.PodSteps(id, namespace, pod)
 	}
 	return m.kubelets.PodSteps(id, namespace, pod)
 }
@@ -74,9 +75,9 @@ func (m *Machines) Call(ctx context.Context, in machine.Instance, c node.Call) e
 
 // TryPull returns the error with which a running instance could not pull an image.
 func (m *Machines) TryPull(ctx context.Context, id, name string) error {
-	in, err := m.Instance(id)
-	if err != nil {
-		return err
+	in, ok := m.Running(id)
+	if !ok {
+		return fmt.Errorf("instance %s is not running", id)
 	}
 	n, err := image.Parse(name)
 	if err != nil {

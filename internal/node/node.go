@@ -47,6 +47,8 @@ type Fargate struct {
 	ProviderID  string
 	Labels      map[string]string
 	Taints      []corev1.Taint
+	// Runtime is the name of the machine runtime; empty means simulated.
+	Runtime string
 }
 
 // Config is what runtimes need from the rest of Drydock. The functions are called from many goroutines at once and

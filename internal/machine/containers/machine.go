@@ -141,7 +141,7 @@ func (m *Machine) boot() error {
 	if err := m.rt.ask(ctx, inside.HostRequest{Start: &cfg}); err != nil {
 		return err
 	}
-	m.guest.Report(ctx, machine.Event{Name: machine.EventBoot, Evidence: m.in.Type.Name + ", " + m.in.Image.ID + ", as namespaces of this machine's kernel"})
+	m.guest.Report(ctx, machine.Event{Name: machine.EventBoot, Evidence: kindOf(m.in) + ", as namespaces of this machine's kernel"})
 	m.showVolumes(ctx)
 	defer m.hideVolumes()
 	m.once.Do(func() { close(m.up) })
@@ -158,6 +158,14 @@ func (m *Machine) boot() error {
 	<-ctx.Done()
 	<-ended
 	return died
+}
+
+// kindOf says what a machine is.
+func kindOf(in machine.Instance) string {
+	if in.Fargate {
+		return fmt.Sprintf("Fargate, %d vCPU, %d MiB", in.Type.VCPU, in.Type.MemoryMiB)
+	}
+	return in.Type.Name + ", " + in.Image.ID
 }
 
 // eni returns the primary network interface of an instance.

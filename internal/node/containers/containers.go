@@ -51,6 +51,8 @@ type Runtime struct {
 	clock   clock.WithTicker
 	log     *slog.Logger
 
+	fargates sync.Map // the configurations of Fargate's machines, by ID
+
 	pause sync.Mutex
 	saved bool // the pause image is in the archives
 }
@@ -74,6 +76,10 @@ func New(cfg node.Config, options Options) *Runtime {
 	m.Connect = func(ctx context.Context, _ machine.Instance) error { return options.Connect(ctx) }
 	m.Guest = func(m *boxes.Machine) boxes.Guest {
 		i := &instance{rt: r, machine: m, in: m.Instance(), info: node.Info{InstanceID: m.Instance().ID, Phase: node.PhaseBooting, Since: r.clock.Now()}, steps: map[string]node.Step{}}
+		if f, ok := r.fargates.Load(i.in.ID); ok {
+			i.fargate, _ = f.(*node.Fargate)
+			return i
+		}
 		i.image, i.imageErr = newImage(i)
 		return i
 	}
@@ -158,6 +164,7 @@ type instance struct {
 	// image is what the image has, or nil if it has no shell.
 	image    *image
 	imageErr error
+	fargate  *node.Fargate // nil if it is an instance
 	// Only the goroutine of Run uses these. booted is the configuration with which nodeadm started the kubelet in this boot,
 	// or nil. began says that a kubelet has run in this boot.
 	booted *userdata.Config

@@ -38,6 +38,10 @@ const tokenLife = 10 * time.Minute
 
 // Run implements boxes.Guest.
 func (i *instance) Run(ctx context.Context) {
+	if i.fargate != nil {
+		i.runFargate(ctx)
+		return
+	}
 	data, err := imds.Client{Transport: i.rt.options.Metadata(i.in.ID)}.Get(ctx, "user-data")
 	if errors.Is(err, imds.ErrNotFound) {
 		err = nil
@@ -176,7 +180,7 @@ func (i *instance) live(ctx context.Context, data []byte) {
 func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	i.phase(node.PhaseJoining, "")
 	// bootstrap.sh has done it, and nodeadm does it at boot only.
-	if i.in.Image.Family != images.AL2 && i.booted == nil && !i.managed() && !i.retry(ctx, node.StepName, func() (string, error) {
+	if i.in.Image.Family != images.AL2 && i.booted == nil && !i.managed() && i.fargate == nil && !i.retry(ctx, node.StepName, func() (string, error) {
 		err := i.call(ctx, node.ActionDescribeInstances)
 		if err != nil && i.image != nil {
 			i.image.ami.NodeadmFailed(err, true)
@@ -201,7 +205,11 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	i.info.NodeName = shape.Name
 	i.mu.Unlock()
 	if !i.retry(ctx, node.StepBootstrap, func() (string, error) {
-		return "node " + shape.Name + ", kubelet " + shape.Version + " (the code is that of Drydock's Kubernetes)", i.startContainerd(ctx)
+		err := i.startContainerd(ctx)
+		if err == nil && i.fargate != nil {
+			err = i.prepareFargate(ctx)
+		}
+		return "node " + shape.Name + ", kubelet " + shape.Version + " (the code is that of Drydock's Kubernetes)", err
 	}) {
 		return
 	}
@@ -236,7 +244,11 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	i.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { i.runNetwork(ctx, c, int(shape.MaxPods)) })
+	if i.fargate != nil {
+		running.Go(func() { i.serveFargate(ctx, shape.Name) })
+	} else {
+		running.Go(func() { i.runNetwork(ctx, c, int(shape.MaxPods)) })
+	}
 	i.follow(ctx, c)
 }
 

@@ -83,7 +83,7 @@ func (i *instance) startKubelet(ctx context.Context, cfg *userdata.Config, shape
 		"users":    []any{map[string]any{"name": "kubelet", "user": map[string]any{"tokenFile": "/var/lib/kubelet/token"}}},
 		"contexts": []any{map[string]any{"name": "kubelet", "context": map[string]any{"cluster": "kubernetes", "user": "kubelet"}}},
 	}
-	for name, v := range map[string]any{filesDir + "/kubeconfig": kubeconfig, filesDir + "/config.json": i.kubeletConfig(cfg, shape), credentialProviderFile: credentialProviders()} {
+	for name, v := range map[string]any{filesDir + "/kubeconfig": kubeconfig, filesDir + "/config.json": i.kubeletConfig(cfg, shape), credentialProviderFile: i.credentialProviders()} {
 		b, err := json.MarshalIndent(v, "", "  ")
 		if err != nil {
 			return err

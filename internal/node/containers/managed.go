@@ -16,11 +16,7 @@ import (
 // Service has, such as that of CoreDNS.
 // https://docs.aws.amazon.com/eks/latest/userguide/auto-networking.html
 func (i *instance) startManaged(ctx context.Context, cfg *userdata.Config, nodeName string) error {
-	proxy, err := json.Marshal(map[string]any{
-		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "nftables",
-		"bindAddress": "0.0.0.0", "healthzBindAddress": "0.0.0.0:10256", "metricsBindAddress": "0.0.0.0:10249",
-		"hostnameOverride": nodeName, "clientConnection": map[string]any{"kubeconfig": filesDir + "/kubeconfig"},
-	})
+	proxy, err := proxyConfig(nodeName, "0.0.0.0")
 	if err != nil {
 		return err
 	}
@@ -44,6 +40,15 @@ func (i *instance) startManaged(ctx context.Context, cfg *userdata.Config, nodeN
 		}
 	}
 	return nil
+}
+
+// proxyConfig returns the configuration of kube-proxy, which serves its health and metrics at an address.
+func proxyConfig(nodeName, address string) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "nftables",
+		"bindAddress": "0.0.0.0", "healthzBindAddress": address + ":10256", "metricsBindAddress": address + ":10249",
+		"hostnameOverride": nodeName, "clientConnection": map[string]any{"kubeconfig": filesDir + "/kubeconfig"},
+	})
 }
 
 // corefile returns the configuration of CoreDNS for pods of one node: that of the add-on, without ports that pods in the

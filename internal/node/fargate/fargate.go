@@ -87,6 +87,7 @@ type Cluster struct {
 type Profile struct {
 	RoleARN string
 	Subnets []string
+	Runtime string // of the machines: see node.Fargate
 }
 
 // An InterfaceRequest asks for a network interface. A repeated request with the same token returns the same

@@ -37,6 +37,7 @@ type world struct {
 
 	mu       sync.Mutex
 	profile  error
+	runtime  string         // of new machines
 	free     map[string]int // addresses by subnet
 	tokens   map[string]string
 	eni      map[string]Interface
@@ -121,7 +122,7 @@ func (w *world) start() *Scheduler {
 				w.panics--
 				panic("a bug")
 			}
-			return Profile{RoleARN: "arn:aws:iam::111122223333:role/pods", Subnets: []string{"subnet-a", "subnet-b"}}, w.profile
+			return Profile{RoleARN: "arn:aws:iam::111122223333:role/pods", Subnets: []string{"subnet-a", "subnet-b"}, Runtime: w.runtime}, w.profile
 		},
 		Policies: func(context.Context, string) ([]SecurityGroupPolicy, error) { return w.policies, nil },
 		Log:      w.log,
@@ -399,6 +400,7 @@ func TestMachinesThatDoNotJoin(t *testing.T) {
 
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
+	w.runtime = "containers"
 	w.start()
 	for i := range 3 {
 		w.create(fmt.Sprint("web-", i), nil)
@@ -410,12 +412,20 @@ func TestRestart(t *testing.T) {
 	w.stop()
 	w.mu.Lock()
 	w.machines = map[string]node.Fargate{} // gone with the daemon
+	w.runtime = "simulated"                // the profile's tag has changed
 	w.mu.Unlock()
 	if err := w.client.CoreV1().Pods("shop").Delete(t.Context(), "web-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.start()
 	w.settles([4]int{2, 2, 2, 2})
+	w.mu.Lock()
+	for _, in := range w.machines {
+		if in.Runtime != "containers" {
+			t.Errorf("%s continues in the runtime %q", in.NodeName, in.Runtime)
+		}
+	}
+	w.mu.Unlock()
 	if w.made != 3 {
 		t.Errorf("%d interfaces were made", w.made)
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -768,7 +769,9 @@ func (e *fakeEC2) DescribeNetworkInterfaces(_ context.Context, in *awsec2.Descri
 	defer e.mu.Unlock()
 	out := &awsec2.DescribeNetworkInterfacesOutput{}
 	for _, i := range e.interfaces {
-		if matches(in.Filters, map[string]string{"description": *i.Description, "vpc-id": *i.VpcId}, i.TagSet) {
+		if matches(in.Filters, map[string]string{
+			"description": *i.Description, "vpc-id": *i.VpcId, "private-dns-name": aws.ToString(i.PrivateDnsName), "requester-managed": strconv.FormatBool(aws.ToBool(i.RequesterManaged)),
+		}, i.TagSet) {
 			out.NetworkInterfaces = append(out.NetworkInterfaces, i)
 		}
 	}

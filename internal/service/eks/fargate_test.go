@@ -515,7 +515,9 @@ func TestDeletingAProfileDeletesItsPods(t *testing.T) {
 func TestFargateLaunch(t *testing.T) {
 	w := fargateWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
-	w.profile(w.profileInput("fp", "shop"))
+	in := w.profileInput("fp", "shop")
+	in.Tags = map[string]string{"team": "shop"}
+	w.profile(in)
 	pod := func(namespace string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: namespace, Labels: map[string]string{"eks.amazonaws.com/fargate-profile": "fp"}}}
 	}
@@ -523,7 +525,7 @@ func TestFargateLaunch(t *testing.T) {
 		return w.svc.FargateLaunch(t.Context(), w.account, "us-east-1", "dev", "fp", pod("shop"))
 	}
 	got, err := launch()
-	if diff := cmp.Diff(eks.FargateProfileLaunch{RoleARN: w.arn("role/pods"), Subnets: []string{"subnet-a", "subnet-b"}}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(eks.FargateProfileLaunch{RoleARN: w.arn("role/pods"), Subnets: []string{"subnet-a", "subnet-b"}, Tags: map[string]string{"team": "shop"}}, got); diff != "" || err != nil {
 		t.Errorf("launch: %v\n%s", err, diff)
 	}
 	// The pod's author has set the profile's label and Fargate's scheduler.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -88,6 +89,25 @@ func TestServingCertificates(t *testing.T) {
 	ask("good", func(*certsv1.CertificateSigningRequestSpec, *x509.CertificateRequest) {})
 	approved("good")
 
+	// A Fargate node is known by its network interface, which only Fargate makes.
+	fargate := func(address string) func(*certsv1.CertificateSigningRequestSpec, *x509.CertificateRequest) {
+		return func(s *certsv1.CertificateSigningRequestSpec, r *x509.CertificateRequest) {
+			name := "fargate-ip-" + strings.ReplaceAll(address, ".", "-") + ".ec2.internal"
+			s.Username, r.Subject.CommonName = "system:node:"+name, "system:node:"+name
+			r.DNSNames, r.IPAddresses = []string{name}, []net.IP{net.ParseIP(address)}
+		}
+	}
+	w.ec2.mu.Lock()
+	for address, description := range map[string]string{"172.31.0.20": "Fargate pod shop/web of cluster dev", "172.31.0.21": "something else that AWS manages"} {
+		w.ec2.interfaces["eni-"+address] = ec2types.NetworkInterface{
+			NetworkInterfaceId: aws.String("eni-" + address), VpcId: aws.String("vpc-main"), Description: &description, RequesterManaged: new(true),
+			PrivateIpAddress: &address, PrivateDnsName: aws.String("ip-" + strings.ReplaceAll(address, ".", "-") + ".ec2.internal"),
+		}
+	}
+	w.ec2.mu.Unlock()
+	ask("fargate", fargate("172.31.0.20"))
+	approved("fargate")
+
 	pending := map[string]func(*certsv1.CertificateSigningRequestSpec, *x509.CertificateRequest){
 		// awslabs/amazon-eks-ami#610: aws-auth maps the role to a name that is no node's.
 		"user": func(s *certsv1.CertificateSigningRequestSpec, _ *x509.CertificateRequest) { s.Username = "test" },
@@ -103,6 +123,11 @@ func TestServingCertificates(t *testing.T) {
 		},
 		"VPC": func(_ *certsv1.CertificateSigningRequestSpec, r *x509.CertificateRequest) {
 			r.IPAddresses = append(r.IPAddresses, net.IPv4(54, 0, 0, 8))
+		},
+		"Fargate interface": fargate("172.31.0.21"),
+		"Fargate address": func(s *certsv1.CertificateSigningRequestSpec, r *x509.CertificateRequest) {
+			fargate("172.31.0.20")(s, r)
+			r.IPAddresses = append(r.IPAddresses, net.IPv4(172, 31, 0, 21))
 		},
 		"no instance": func(s *certsv1.CertificateSigningRequestSpec, r *x509.CertificateRequest) {
 			s.Username, r.Subject.CommonName = "system:node:none", "system:node:none"

@@ -48,12 +48,22 @@ func cni() {
 
 func command(name string) (any, error) {
 	var conf struct {
-		RuntimeConfig struct {
+		// MachineAddress makes the plugin give a machine's only pod the machine's own address and network namespace: see fargate.go.
+		MachineAddress string `json:"machineAddress"`
+		RuntimeConfig  struct {
 			PortMappings []portMapping `json:"portMappings"`
 		} `json:"runtimeConfig"`
 	}
 	if err := json.NewDecoder(io.LimitReader(os.Stdin, 1<<20)).Decode(&conf); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if conf.MachineAddress != "" {
+		switch name {
+		case "ADD":
+			return share(conf.MachineAddress, os.Getenv("CNI_NETNS"), os.Getenv("CNI_IFNAME"))
+		case "DEL":
+			return nil, nil // there is nothing of the pod's own
+		}
 	}
 	switch name {
 	case "VERSION":

@@ -97,6 +97,9 @@ func adapt(dir string) error {
 			delete(l, "resources")
 		}
 	}
+	if err := setNetwork(spec); err != nil {
+		return err
+	}
 	addMounts(spec, dir)
 	if b, err = json.Marshal(spec); err != nil {
 		return err

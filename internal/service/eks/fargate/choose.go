@@ -281,6 +281,7 @@ const (
 type Launch struct {
 	RoleARN string
 	Subnets []string
+	Tags    map[string]string // of the profile
 }
 
 // FargateProfileARN returns the ARN of a profile.
@@ -336,7 +337,7 @@ func (s *Service) FargateLaunch(ctx context.Context, account, region, clusterNam
 	case !access.IsNode(to):
 		return Launch{}, block(blockedByAuth, BlockedMapping)
 	}
-	return Launch{RoleARN: p.Role.ARN, Subnets: p.Profile.Subnets}, nil
+	return Launch{RoleARN: p.Role.ARN, Subnets: p.Profile.Subnets, Tags: p.Profile.Tags}, nil
 }
 
 // A Cluster is what Fargate machines need to know about their cluster.

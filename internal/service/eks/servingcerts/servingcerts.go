@@ -3,7 +3,8 @@
 // tls: internal error".
 //
 // A request is approved if it comes from the node that it names, if that node may ask for one by the cluster role
-// eks:node-bootstrapper, and if all its names and addresses are those of the node's instance in EC2. Others stay pending.
+// eks:node-bootstrapper, and if all its names and addresses are those of the node's instance in EC2, or of the network interface of a
+// Fargate node. Others stay pending.
 // https://docs.aws.amazon.com/eks/latest/userguide/cert-signing.html
 package servingcerts
 
@@ -164,23 +165,49 @@ func (a *approver) look(ctx context.Context, name string) error {
 	return err
 }
 
-// compare returns an error if a request has a name or address that the node's instance does not have.
+// compare returns an error if a request has a name or address that the node's machine does not have.
 func (a *approver) compare(ctx context.Context, node string, asked *x509.CertificateRequest) error {
 	rec, err := record.Clusters.Get(a.s.Store, a.key)
 	if err != nil {
 		return err
 	}
+	vpc := aws.ToString(rec.Cluster.ResourcesVpcConfig.VpcId)
+	look := a.instance
+	if strings.HasPrefix(node, fargatePrefix) {
+		look = a.fargate
+	}
+	names, addresses, err := look(ctx, node, vpc)
+	if err != nil {
+		return fmt.Errorf("looking up the machine of node %s: %w", node, err)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("no running machine of the cluster's VPC is node %s", node)
+	}
+	for _, name := range asked.DNSNames {
+		if name == "" || !slices.Contains(names, name) {
+			return fmt.Errorf("%w: it has the name %s, which the machine does not have", errForeign, name)
+		}
+	}
+	for _, address := range asked.IPAddresses {
+		if !slices.ContainsFunc(addresses, func(text string) bool { return net.ParseIP(text).Equal(address) }) {
+			return fmt.Errorf("%w: it has the address %s, which the machine does not have", errForeign, address)
+		}
+	}
+	return nil
+}
+
+// instance returns the names and addresses of the instance that is a node, or none.
+func (a *approver) instance(ctx context.Context, node, vpc string) (names, addresses []string, err error) {
 	by := "private-dns-name" // which is unique in a VPC
 	if strings.HasPrefix(node, "i-") {
 		by = "instance-id"
 	}
 	out, err := a.s.Instances.DescribeInstances(a.s.AsService(ctx, a.key.Account, a.key.Region), &awsec2.DescribeInstancesInput{IncludeManagedResources: new(true), Filters: []ec2types.Filter{
-		base.EC2Filter(by, node), base.EC2Filter("vpc-id", aws.ToString(rec.Cluster.ResourcesVpcConfig.VpcId)), base.EC2Filter("instance-state-name", "pending", "running"),
+		base.EC2Filter(by, node), base.EC2Filter("vpc-id", vpc), base.EC2Filter("instance-state-name", "pending", "running"),
 	}})
 	if err != nil {
-		return fmt.Errorf("looking up the instance of node %s: %w", node, err)
+		return nil, nil, err
 	}
-	var names, addresses []string
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
 			names = append(names, node, aws.ToString(i.PrivateDnsName))
@@ -201,18 +228,27 @@ func (a *approver) compare(ctx context.Context, node string, asked *x509.Certifi
 			}
 		}
 	}
-	if len(names) == 0 {
-		return fmt.Errorf("no running instance of the cluster's VPC is node %s", node)
+	return names, addresses, nil
+}
+
+// fargatePrefix begins the names of Fargate's nodes. The rest is the name of the node's network interface.
+const fargatePrefix = "fargate-"
+
+// fargate returns the names and addresses of the network interface of a Fargate node, or none. Fargate has made the interface.
+func (a *approver) fargate(ctx context.Context, node, vpc string) (names, addresses []string, err error) {
+	name := strings.TrimPrefix(node, fargatePrefix)
+	out, err := a.s.Network.DescribeNetworkInterfaces(a.s.AsService(ctx, a.key.Account, a.key.Region), &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{
+		base.EC2Filter("private-dns-name", name), base.EC2Filter("vpc-id", vpc), base.EC2Filter("requester-managed", "true"),
+	}})
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, name := range asked.DNSNames {
-		if name == "" || !slices.Contains(names, name) {
-			return fmt.Errorf("%w: it has the name %s, which the instance does not have", errForeign, name)
+	for _, e := range out.NetworkInterfaces {
+		if !strings.HasPrefix(aws.ToString(e.Description), "Fargate pod ") {
+			continue
 		}
+		names = append(names, node, name)
+		addresses = append(addresses, aws.ToString(e.PrivateIpAddress))
 	}
-	for _, address := range asked.IPAddresses {
-		if !slices.ContainsFunc(addresses, func(text string) bool { return net.ParseIP(text).Equal(address) }) {
-			return fmt.Errorf("%w: it has the address %s, which the instance does not have", errForeign, address)
-		}
-	}
-	return nil
+	return names, addresses, nil
 }
