@@ -49,6 +49,10 @@ type Fargate struct {
 	Taints      []corev1.Taint
 	// Runtime is the name of the machine runtime; empty means simulated.
 	Runtime string
+	// Namespace, Pod and PodUID name the pod.
+	Namespace, Pod, PodUID string
+	// Logging is the ConfigMap aws-logging as it was when the pod was placed, or nil if its logs are not sent.
+	Logging map[string]string
 }
 
 // Config is what runtimes need from the rest of Drydock. The functions are called from many goroutines at once and

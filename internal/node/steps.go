@@ -47,6 +47,7 @@ const (
 	StepImage       = "image"               // the images of aws-node, the CNI, have been pulled
 	StepNetwork     = "network"             // the CNI has addresses for pods
 	StepReady       = "ready"               // the node is Ready
+	StepLogs        = "logs"                // the log router of a Fargate pod sends its logs
 	StepStop        = machine.EventStop     // the machine is off
 )
 
@@ -63,7 +64,7 @@ const (
 func Steps() []string {
 	return []string{
 		StepBoot, StepMetadata, StepDescribe, StepScript, StepUserData, StepName, StepBootstrap, StepCredentials, StepDNS,
-		StepEndpoint, StepIdentity, StepRegister, StepVersion, StepImage, StepNetwork, StepReady, StepStop,
+		StepEndpoint, StepIdentity, StepRegister, StepVersion, StepImage, StepNetwork, StepReady, StepLogs, StepStop,
 	}
 }
 

@@ -202,8 +202,27 @@ func (c *podChain) logging() {
 	case fargate.LoggingDisabled:
 		c.Notes = append(c.Notes, says+": Fargate's log router is configured by the ConfigMap aws-observability/aws-logging, for pods created after it")
 	default:
+		if s := c.logs(); s != nil {
+			c.Notes = append(c.Notes, says+": "+s.Evidence)
+			return
+		}
 		c.Notes = append(c.Notes, says+", but nothing is sent: containers of simulated machines write no logs")
 	}
+}
+
+// logs returns what the log router of a Fargate pod does, or nil if its machine has none.
+func (c *podChain) logs() *node.Step {
+	id, _, ok := c.x.cfg.Machines.FargatePod(c.facts.Account, c.facts.Region, c.facts.Cluster, c.pod.UID)
+	if !ok {
+		return nil
+	}
+	info, _ := c.x.cfg.Machines.Info(id)
+	for i := range info.Steps {
+		if info.Steps[i].Name == node.StepLogs {
+			return &info.Steps[i]
+		}
+	}
+	return nil
 }
 
 func oneSketch(text string, commands ...string) []advice.Fix {

@@ -180,7 +180,7 @@ func withPending(steps []api.Step) []api.Step {
 	}
 	for _, name := range order[last+1:] {
 		switch name {
-		case node.StepScript, node.StepDescribe, node.StepStop:
+		case node.StepScript, node.StepDescribe, node.StepLogs, node.StepStop:
 		default:
 			steps = append(steps, api.Step{Name: name, State: api.StepPending})
 		}

@@ -26,6 +26,13 @@ func (m *Machine) Files() (machine.Files, error) {
 // ReadDir returns the entries of a folder for the daemon itself. It works even on machines whose image has no shell.
 func (m *Machine) ReadDir(name string) ([]fs.DirEntry, error) { return files{m}.ReadDir(name) }
 
+// Stat describes a file for the daemon itself, and ReadAt returns at most limit bytes of one from an offset.
+func (m *Machine) Stat(name string) (fs.FileInfo, error) { return files{m}.Stat(name) }
+func (m *Machine) ReadAt(name string, offset, limit int64) ([]byte, error) {
+	b, _, err := files{m}.ask(inside.ReadFile, inside.FileRequest{Name: name, Offset: offset, Limit: limit}, nil)
+	return b, err
+}
+
 // files are those of a machine. Its first process opens them, so that links lead nowhere else.
 type files struct{ m *Machine }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	timing "github.com/drydock-dev/drydock/internal/clock"
@@ -74,7 +75,12 @@ func (i *instance) writeCredentials(ctx context.Context) error {
 }
 
 // serveFargate does for the pod what other programs do on other nodes, until ctx ends.
-func (i *instance) serveFargate(ctx context.Context, nodeName string) {
+func (i *instance) serveFargate(ctx context.Context, c *client, nodeName string) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	if i.fargate.Logging != nil {
+		running.Go(func() { i.sendLogs(ctx, c) })
+	}
 	proxy, err := proxyConfig(nodeName, "127.0.0.1")
 	if err == nil {
 		err = i.machine.StartProgram(ctx, launch.KubeProxy, proxy)

@@ -245,7 +245,7 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	if i.fargate != nil {
-		running.Go(func() { i.serveFargate(ctx, shape.Name) })
+		running.Go(func() { i.serveFargate(ctx, c, shape.Name) })
 	} else {
 		running.Go(func() { i.runNetwork(ctx, c, int(shape.MaxPods)) })
 	}

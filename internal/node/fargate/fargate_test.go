@@ -552,6 +552,55 @@ func TestLogging(t *testing.T) {
 	}
 }
 
+// On machines that run containers, logs are sent if the log router knows how.
+func TestLogsThatAreSent(t *testing.T) {
+	const (
+		cloudwatch = "[OUTPUT]\n    Name cloudwatch_logs\n    Match *\n    log_group_name g\n    log_stream_prefix p-\n"
+		firehose   = "[OUTPUT]\n    Name kinesis_firehose\n    Match *\n    delivery_stream d\n"
+	)
+	for _, tt := range []struct {
+		name, output, filters string
+		event, annotation     string
+		sent                  bool
+	}{
+		{"to a group", cloudwatch, "", "Normal LoggingEnabled: Successfully enabled logging for pod", "LoggingEnabled", true},
+		{
+			"to one of two", cloudwatch + firehose, "", "Warning LoggingDisabled: Drydock has no destination for the output plugin kinesis_firehose: logs are sent by the others only",
+			"LoggingEnabled", true,
+		},
+		{
+			"to none", firehose, "", "Warning LoggingDisabled: Disabled logging for pod. Drydock has no destination for the output plugin kinesis_firehose",
+			"LoggingDisabled: LOGGING_NOT_AVAILABLE_IN_DRYDOCK", false,
+		},
+		{
+			"with a filter that is not there", cloudwatch, "[FILTER]\n    Name throttle\n    Match *\n",
+			"Warning LoggingDisabled: Disabled logging for pod. the filter plugin throttle is not available in Drydock", "LoggingDisabled: LOGGING_NOT_AVAILABLE_IN_DRYDOCK", false,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.runtime = "containers"
+			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-logging", Namespace: "aws-observability"}, Data: map[string]string{"output.conf": tt.output, "filters.conf": tt.filters}}
+			if _, err := w.client.CoreV1().ConfigMaps("aws-observability").Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.start()
+			w.create("web", nil)
+			w.eventually("web", tt.event)
+			if got := w.get("web").Annotations["Logging"]; got != tt.annotation {
+				t.Errorf("annotation %q", got)
+			}
+			w.bound("web")
+			w.mu.Lock()
+			in := w.machines["eni-1"]
+			w.mu.Unlock()
+			if sent := in.Logging["output.conf"] == tt.output; sent != tt.sent || in.Namespace != "shop" || in.Pod != "web" || in.PodUID != string(w.get("web").UID) {
+				t.Errorf("machine %+v", in)
+			}
+		})
+	}
+}
+
 // A ConfigMap that cannot be read is not the same as a missing one: the pod is checked again.
 func TestLoggingThatCannotBeAsked(t *testing.T) {
 	w := newWorld(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // machines are the existing and planned machines, by CLUSTER/POD UID.
-var machines = store.NewCollection[podMachine]("fargate", "machine", store.Same, store.Same) // version 2 has IPv6, 3 Runtime
+var machines = store.NewCollection[podMachine]("fargate", "machine", store.Same, store.Same, store.Same) // version 2 has IPv6, 3 Runtime, 4 Logging
 
 // A machine is one attempt to run a pod. It is recorded before anything is created for it.
 type podMachine struct {
@@ -37,6 +37,8 @@ type podMachine struct {
 	IPv6           bool `json:",omitempty"` // of an IPv6 cluster
 	// Runtime runs the machine for as long as it exists. Empty means simulated.
 	Runtime string `json:",omitempty"`
+	// Logging has the data of the ConfigMap aws-logging, if the pod's logs are sent.
+	Logging map[string]string `json:",omitempty"`
 	Since   time.Time
 	// These are facts about the interface, empty until it is created.
 	Interface, VPC, Zone string
@@ -111,7 +113,7 @@ func (s *Scheduler) instance(m *podMachine, c Cluster) node.Fargate {
 			DiskGiB: int32(m.DiskGiB), AvailabilityZone: m.Zone, VPCID: m.VPC, SubnetID: m.Subnet, PrivateIP: m.Address, IPv6: m.Address6,
 			PrivateDNSName: m.hostName(s.cfg.Region), RoleARN: m.RoleARN, LaunchTime: m.Since, Fargate: true,
 		},
-		Runtime: m.Runtime, ClusterName: s.cfg.Cluster, Profile: m.Profile, Cluster: c.ClusterInfo, NodeName: m.nodeName(s.cfg.Region), ProviderID: m.providerID(s.cfg.Region),
+		Runtime: m.Runtime, Namespace: m.Namespace, Pod: m.Pod, PodUID: string(m.PodUID), Logging: m.Logging, ClusterName: s.cfg.Cluster, Profile: m.Profile, Cluster: c.ClusterInfo, NodeName: m.nodeName(s.cfg.Region), ProviderID: m.providerID(s.cfg.Region),
 		Labels: map[string]string{labelComputeType: computeTypeFargate, corev1.LabelHostname: m.hostName(s.cfg.Region)},
 		Taints: []corev1.Taint{{Key: labelComputeType, Value: computeTypeFargate, Effect: corev1.TaintEffectNoSchedule}},
 	}

@@ -97,9 +97,14 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
+	if profile.Runtime == runtimeContainers {
+		logging = logging.sent(s.cfg.Region)
+	} else {
+		logging.data = nil
+	}
 	m := podMachine{
 		UID: ids.UUID(), PodUID: pod.UID, Namespace: pod.Namespace, Pod: pod.Name, Profile: name, RoleARN: profile.RoleARN,
-		Size: size, DiskGiB: disk, KubeletVersion: cluster.KubeletVersion, IPv6: cluster.IPFamily == "ipv6", Groups: groups, Runtime: profile.Runtime, Since: s.clock.Now().UTC(),
+		Size: size, DiskGiB: disk, KubeletVersion: cluster.KubeletVersion, IPv6: cluster.IPFamily == "ipv6", Groups: groups, Runtime: profile.Runtime, Logging: logging.data, Since: s.clock.Now().UTC(),
 	}
 	for i, subnet := range s.order(profile.Subnets) {
 		s.occupy(m.Subnet, subnet)

@@ -35,8 +35,15 @@ func fileOperation(c *net.UnixConn, r FileRequest, files []*os.File, res *Respon
 			return err
 		}
 		defer f.Close()
+		if _, err := f.Seek(r.Offset, io.SeekStart); err != nil {
+			return err
+		}
 		_ = Send(c, res) // the daemon may have gone
-		_, err = io.Copy(files[0], f)
+		if r.Limit > 0 {
+			_, err = io.Copy(files[0], io.LimitReader(f, r.Limit))
+		} else {
+			_, err = io.Copy(files[0], f)
+		}
 		return errors.Join(err, files[0].Close())
 	case WriteFile:
 		_, err := os.Lstat(r.Name)

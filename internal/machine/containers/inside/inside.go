@@ -220,6 +220,8 @@ type FileRequest struct {
 	Name, To string
 	Mode     fs.FileMode
 	UID, GID int
+	// Offset is where ReadFile begins, and Limit how many bytes it reads at most, or 0.
+	Offset, Limit int64
 }
 
 // A FileInfo describes a file.
