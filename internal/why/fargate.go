@@ -191,8 +191,8 @@ func (c *podChain) fargate(e *fargateExplanation) bool {
 	return true
 }
 
-// logging adds a note if the logs of a Fargate pod are not collected.
-func (c *podChain) logging() {
+// logging adds a note about the logs of a Fargate pod. sends is the step of its log router, or nil if it has none.
+func (c *podChain) logging(sends *node.Step) {
 	if c.pod.Spec.SchedulerName != fargate.SchedulerName {
 		return
 	}
@@ -202,16 +202,19 @@ func (c *podChain) logging() {
 	case fargate.LoggingDisabled:
 		c.Notes = append(c.Notes, says+": Fargate's log router is configured by the ConfigMap aws-observability/aws-logging, for pods created after it")
 	default:
-		if s := c.logs(); s != nil {
-			c.Notes = append(c.Notes, says+": "+s.Evidence)
+		if sends != nil {
+			c.Notes = append(c.Notes, says+": "+sends.Evidence)
 			return
 		}
 		c.Notes = append(c.Notes, says+", but nothing is sent: containers of simulated machines write no logs")
 	}
 }
 
-// logs returns what the log router of a Fargate pod does, or nil if its machine has none.
+// logs returns the step of the log router of a Fargate pod, or nil if its machine has none.
 func (c *podChain) logs() *node.Step {
+	if c.pod.Spec.SchedulerName != fargate.SchedulerName {
+		return nil
+	}
 	id, _, ok := c.x.cfg.Machines.FargatePod(c.facts.Account, c.facts.Region, c.facts.Cluster, c.pod.UID)
 	if !ok {
 		return nil

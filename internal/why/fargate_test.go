@@ -7,19 +7,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // Where a pod's logs are not is said of pods of Fargate only.
 func TestWherePodsOfFargateLog(t *testing.T) {
-	for _, tt := range []struct{ scheduler, says, want string }{
-		{"fargate-scheduler", "LoggingEnabled", "LoggingEnabled, but nothing is sent: containers of simulated machines write no logs"},
-		{"fargate-scheduler", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND: Fargate's log router"},
-		{"fargate-scheduler", "", ""},
-		{"default-scheduler", "LoggingEnabled", ""},
+	sends := &node.Step{Name: node.StepLogs, OK: true, Evidence: "logs are sent to /shop"}
+	for _, tt := range []struct {
+		scheduler, says string
+		sends           *node.Step
+		want            string
+	}{
+		{"fargate-scheduler", "LoggingEnabled", nil, "LoggingEnabled, but nothing is sent: containers of simulated machines write no logs"},
+		{"fargate-scheduler", "LoggingEnabled", sends, "LoggingEnabled: logs are sent to /shop"},
+		{"fargate-scheduler", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", nil, "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND: Fargate's log router"},
+		{"fargate-scheduler", "", nil, ""},
+		{"default-scheduler", "LoggingEnabled", nil, ""},
 	} {
 		c := &podChain{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"Logging": tt.says}}, Spec: corev1.PodSpec{SchedulerName: tt.scheduler}}}
-		c.logging()
+		c.logging(tt.sends)
 		if got := strings.Join(c.Notes, ""); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s, %q: %q", tt.scheduler, tt.says, got)
 		}

@@ -217,7 +217,7 @@ func (x *Explainer) explainPod(ctx context.Context, facts *eks.PodFacts, ofFarga
 		made = "created by " + c.pod.OwnerReferences[0].Kind + " " + c.pod.OwnerReferences[0].Name
 	}
 	c.ok(podAdmission, made)
-	c.logging()
+	c.logging(c.logs())
 	if c.pod.Spec.NodeName == "" {
 		if !c.fargate(ofFargate) {
 			c.unscheduled()
