@@ -56,6 +56,7 @@ const (
 	RebootInstance   Kind = "RebootInstance"
 	RunCommand       Kind = "RunCommand" // as root on an instance; Value says what for
 	SendKey          Kind = "SendSSHPublicKey"
+	AssociateProfile Kind = "AssociateIamInstanceProfile" // Value is the profile's ARN
 	RaiseQuota       Kind = "RaiseQuota"
 	ScaleNodegroup   Kind = "ScaleNodegroup"
 	ReplaceNodegroup Kind = "ReplaceNodegroup"

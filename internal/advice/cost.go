@@ -135,6 +135,8 @@ func (c *Change) price() {
 		c.Cost = Cost{Privilege: 1, Effort: 1, Opens: "on " + c.Resource + ", " + c.Value}
 	case SendKey:
 		c.Cost = Cost{Privilege: 1, Opens: "the key logs in to " + c.Resource + " as " + c.Value + " for a minute"}
+	case AssociateProfile:
+		c.Cost = Cost{Privilege: 2, Opens: "programs on " + c.Resource + " get the credentials of the role of " + c.Value[strings.LastIndexByte(c.Value, '/')+1:]}
 	case SetHopLimit:
 		c.Cost = Cost{Privilege: 1, Opens: "pods on " + c.Resource + " get the credentials of its role"}
 	case CreateGrant:

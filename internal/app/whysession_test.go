@@ -275,8 +275,18 @@ func TestWhySession(t *testing.T) {
 		t.Error(e.Text())
 	}
 
-	// Some problems have no fix that can be run, only a sketch of one.
+	// An instance without a profile gets that of another one, with whose role the agent registers.
 	w.user = api.Caller{AccessKeyID: w.account}
+	bare := w.run(t, al2023Image, "")
+	w.mend(t, w.failed(t, w.why(t, bare, ""), "role", "NoInstanceProfile"))
+	w.until(t, bare, isOpen)
+	terminated := []string{id, bare}
+	testkit.Must(w.ec2.TerminateInstances(t.Context(), &awsec2.TerminateInstancesInput{InstanceIds: terminated}))(t)
+	for _, id := range terminated {
+		w.until(t, id, func(e *api.SessionExplanation) bool { return strings.Contains(e.Text(), "terminated") })
+	}
+
+	// Some problems have no fix that can be run, only a sketch of one.
 	for _, tt := range []struct{ image, profile, step, code string }{
 		{al2023Image, "", "role", "NoInstanceProfile"},
 		{bottlerocketAMI, "node", "agent", "NoAgent"}, // no sshd, but an agent

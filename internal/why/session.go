@@ -275,8 +275,48 @@ func (c *sessionChain) role(ctx context.Context) (awsapi.Principal, bool) {
 	if why == nil {
 		why = c.x.hint(&api.NodeExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region, Role: c.Role}, &c.in, &s)
 	}
+	if s.Cause == node.CauseNoProfile {
+		if fixes := c.profileFixes(ctx); len(fixes) > 0 {
+			why.Fixes = fixes
+		}
+	}
 	c.fail(sessionRole, err.Error(), why)
 	return who, false
+}
+
+// profileFixes returns the fixes that give the instance the profile of another one, with whose role the agent may register. The
+// profiles of node groups are left out, because EKS deletes them with the group.
+func (c *sessionChain) profileFixes(ctx context.Context) []advice.Fix {
+	var out []advice.Fix
+	tried := map[string]bool{}
+	for _, other := range c.x.cfg.Machines.Instances(c.Account, c.Region) {
+		_, name, _ := strings.Cut(other.ProfileARN, "/")
+		if name == "" || tried[name] || strings.HasPrefix(name, "eks-") {
+			continue
+		}
+		tried[name] = true
+		who, err := c.x.cfg.Machines.Identity(ctx, other)
+		if err != nil {
+			continue
+		}
+		calls, _ := c.calls()
+		if missing, faults := c.x.cfg.Machines.Permit(ctx, c.in, who, calls); len(missing) > 0 || len(faults) > 0 {
+			continue
+		}
+		out = append(out, advice.Try(func([]advice.Change) error { return nil }, // Permit has judged it
+			[]advice.Change{{Kind: advice.AssociateProfile, Resource: c.Instance, Value: other.ProfileARN}},
+			"aws ec2 associate-iam-instance-profile --instance-id "+c.Instance+" --iam-instance-profile Arn="+other.ProfileARN+" --region "+c.Region)...)
+	}
+	return out
+}
+
+// calls returns the calls that the agent needs, and their actions as text.
+func (c *sessionChain) calls() (calls []node.Call, actions string) {
+	calls, actions = []node.Call{{Action: node.ActionRegisterAgent}, {Action: node.ActionControlChannel}}, node.ActionRegisterAgent+", "+node.ActionControlChannel
+	if ssm.NeedsEC2Messages(c.version) {
+		calls, actions = append(calls, node.Call{Action: node.ActionGetMessages}), actions+", "+node.ActionGetMessages
+	}
+	return calls, actions
 }
 
 // hosts returns the endpoints that the agent needs.
@@ -318,10 +358,7 @@ func (c *sessionChain) network(ctx context.Context) bool {
 
 // policies checks that the role and the policies of VPC endpoints let the agent register.
 func (c *sessionChain) policies(ctx context.Context, who awsapi.Principal, reached bool) bool {
-	calls, actions := []node.Call{{Action: node.ActionRegisterAgent}, {Action: node.ActionControlChannel}}, node.ActionRegisterAgent+", "+node.ActionControlChannel
-	if ssm.NeedsEC2Messages(c.version) {
-		calls, actions = append(calls, node.Call{Action: node.ActionGetMessages}), actions+", "+node.ActionGetMessages
-	}
+	calls, actions := c.calls()
 	fixes, faults := c.x.cfg.Machines.Permit(ctx, c.in, who, calls)
 	why, evidence := (*api.Reason)(nil), ""
 	for i := 0; reached && i < len(calls) && why == nil; i++ {
