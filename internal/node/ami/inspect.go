@@ -330,6 +330,13 @@ func (m *Machine) ps(_ context.Context, c *shell.Call) int {
 	return 0
 }
 
+// Prepare updates what the kernel and rsyslog of a simulated machine keep writing. It runs before each program.
+func (m *Machine) Prepare() {
+	m.WriteMessages()
+	up := m.world.Clock.Since(m.born).Seconds()
+	_ = m.FS.WriteFile("/proc/uptime", fmt.Appendf(nil, "%.2f %.2f\n", up, up*float64(m.In.Type.VCPU)), 0o444) // if the disk is full, it is old
+}
+
 func (m *Machine) up() string {
 	d := m.world.Clock.Since(m.born)
 	if d < time.Hour {

@@ -603,6 +603,7 @@ func TestProgramsSeeTheirMachine(t *testing.T) {
 		"ps -e | grep -c containerd; ps aux | awk '$NF==\"aux\"{print $1}'":          "1\nroot\n",
 		"top -b -n1 | awk '/^Tasks/{print $3, $4}'":                                  "total, 1\n",
 		"grep -c ^processor /proc/cpuinfo; awk '/^Mem[TA]/{print $2}' /proc/meminfo": "2\n8388608\n8388608\n",
+		"awk '{print ($1 >= 0), ($2 >= $1)}' /proc/uptime":                           "1 1\n",
 		"cut -d ' ' -f 1 /proc/loadavg":                                              "0.00\n",
 		"free -m | awk '/^Mem/{print $2, $3}'":                                       "8192 0\n",
 		"df -h / | awk 'NR==2{print $1, $2, $6}'":                                    "/dev/nvme0n1p1 20G /\n",

@@ -84,7 +84,7 @@ func (m *instance) Image() (*computers.Image, error) {
 			Version: ami.SSHVersion(m.in.Image.Family), Running: func() bool { return programs.Active("sshd") },
 			Log: func(text string) { programs.Log("sshd", text) },
 		},
-		InterfaceName: interfaceName, Full: m.diskFull, Prepare: programs.WriteMessages, Done: programs.Done,
+		InterfaceName: interfaceName, Full: m.diskFull, Prepare: programs.Prepare, Done: programs.Done,
 	}, nil
 }
 
