@@ -39,6 +39,7 @@ func (p planes) Claim(ctx context.Context, req eks.PlaneRequest) (eks.Plane, err
 		Version:     req.Version,
 		ServiceCIDR: req.ServiceCIDR,
 		IPFamily:    req.IPFamily,
+		Settings:    controlplane.Settings(req.Settings),
 	}
 	var pl controlplane.Plane
 	var err error
@@ -85,6 +86,10 @@ func (p planes) WaitReady(ctx context.Context, id string) error { return p.m.Wai
 
 func (p planes) Upgrade(ctx context.Context, id, version string) error {
 	return p.m.Upgrade(ctx, id, version)
+}
+
+func (p planes) Configure(ctx context.Context, id string, to eks.PlaneSettings) error {
+	return p.m.Configure(ctx, id, controlplane.Settings(to))
 }
 
 func (p planes) Replace(ctx context.Context, id string) error { return p.m.Replace(ctx, id) }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/automode"
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -108,7 +109,12 @@ type Key struct {
 	Version     string // "1.33"
 	ServiceCIDR string
 	IPFamily    string // "ipv4" or "ipv6"
+	// Settings can be changed later, see Manager.Configure.
+	Settings Settings `json:",omitzero"`
 }
+
+// Settings are settings of a plane's components.
+type Settings = launch.Settings
 
 // A Plane describes a claimed control plane.
 type Plane struct {

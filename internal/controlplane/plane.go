@@ -212,6 +212,7 @@ type process struct {
 	instance string
 	leads    bool   // its controllers run
 	bundle   []byte // the authorities that it was started with
+	settings Settings
 }
 
 // end stops a process for good. stop is the function that ends it.
@@ -286,7 +287,7 @@ func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 	if _, err := p.writeAuthentication(); err != nil {
 		return nil, err
 	}
-	p.set(func() { proc.instance, proc.bundle = ids.Hex(32), sec.bundle() })
+	p.set(func() { proc.instance, proc.bundle, proc.settings = ids.Hex(32), sec.bundle(), rec.Key.Settings })
 	return json.Marshal(launch.Config{
 		Dir:         string(p.dir()),
 		Version:     rec.Key.Version,
@@ -295,6 +296,7 @@ func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 		ServiceCIDR: rec.Key.ServiceCIDR,
 		Issuer:      rec.issuer(),
 		AWSHost:     rec.awsHost(),
+		Settings:    rec.Key.Settings,
 		Copy:        rec.CopyOf != "",
 		// Controllers end if they do not trust the API server, and would take it with them.
 		Successor: successor || p.expired() != nil,

@@ -55,6 +55,45 @@ func (m *Manager) Replace(ctx context.Context, id string) error {
 	return p.replaceLeading(ctx, p.snapshot().Key.Version)
 }
 
+// Configure changes settings of a plane's components while it serves: it replaces its process, as Upgrade does, unless the
+// process has them. After an error the plane has its old settings, and Configure may be repeated.
+func (m *Manager) Configure(ctx context.Context, id string, to Settings) error {
+	p := m.find(id)
+	if p == nil {
+		return ErrNotFound
+	}
+	p.upgrading.Lock()
+	defer p.upgrading.Unlock()
+	key := p.snapshot().Key
+	set := func(ctx context.Context, to Settings) error {
+		return p.update(ctx, func(r *record) error { r.Key.Settings = to; return nil })
+	}
+	if key.Settings != to {
+		if err := p.hindered(); err != nil {
+			return err
+		}
+		if err := set(ctx, to); err != nil {
+			return err
+		}
+	}
+	if !p.runsWith(to) {
+		if err := p.replace(ctx, key.Version); err != nil {
+			if p.runsWith(to) {
+				return err
+			}
+			return errors.Join(err, set(context.WithoutCancel(ctx), key.Settings))
+		}
+	}
+	return p.awaitLeading(ctx)
+}
+
+// runsWith reports whether the plane's process was started with settings.
+func (p *plane) runsWith(s Settings) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process != nil && p.process.settings == s
+}
+
 // replaceLeading is replace for a plane whose controllers can run, and waits for them.
 func (p *plane) replaceLeading(ctx context.Context, version string) error {
 	if err := p.hindered(); err != nil {

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -130,7 +131,7 @@ func apiServerArgs(cfg launch.Config) []string {
 		// The API server would compact the whole of etcd, which it shares with other clusters and with Drydock
 		// itself. The daemon compacts instead.
 		"--etcd-compaction-interval=0",
-		"--event-ttl=60m",
+		"--event-ttl=" + cmp.Or(cfg.Settings.EventTTL, "60m"),
 
 		"--tls-cert-file=" + files.Serving(),
 		"--tls-private-key-file=" + files.Serving(),
@@ -180,6 +181,9 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--max-mutating-requests-inflight=800",
 		"--profiling=false",
 		"--shutdown-delay-duration=0s",
+	}
+	if ports := cfg.Settings.NodePorts; ports != "" {
+		args = append(args, "--service-node-port-range="+ports)
 	}
 	if cfg.Version != "1.33" {
 		// EKS has served these beta APIs since 1.31 and 1.33.

@@ -3,6 +3,9 @@ package child
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"strings"
 
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	kcmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
@@ -30,7 +33,7 @@ func runControllerManager(ctx context.Context, cfg launch.Config) error {
 
 func controllerManagerArgs(cfg launch.Config) []string {
 	files := launch.Files(cfg.Dir)
-	return []string{
+	args := []string{
 		"--kubeconfig=" + files.ControllerManagerKubeconfig(),
 		"--secure-port=0",
 		"--leader-elect=false",
@@ -53,11 +56,23 @@ func controllerManagerArgs(cfg launch.Config) []string {
 		"--concurrent-replicaset-syncs=10",
 		"--concurrent-deployment-syncs=10",
 	}
+	if period := cfg.Settings.HPASyncPeriod; period != "" {
+		args = append(args, "--horizontal-pod-autoscaler-sync-period="+period)
+	}
+	return args
 }
 
 func runScheduler(ctx context.Context, cfg launch.Config) error {
 	opts := scheduleroptions.NewOptions()
-	if err := parse(*opts.Flags, schedulerArgs(cfg)); err != nil {
+	args := schedulerArgs(cfg)
+	if cfg.Settings.Scoring != "" {
+		file := launch.Files(cfg.Dir).SchedulerConfig()
+		if err := os.WriteFile(file, schedulerConfig(cfg), 0o600); err != nil {
+			return err
+		}
+		args = append(args, "--config="+file)
+	}
+	if err := parse(*opts.Flags, args); err != nil {
 		return err
 	}
 	config, sched, err := scheduler.Setup(ctx, opts)
@@ -82,4 +97,27 @@ func schedulerArgs(cfg launch.Config) []string {
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
 	}
+}
+
+// schedulerConfig returns a KubeSchedulerConfiguration with the settings. It has the client settings of schedulerArgs, too,
+// because the flags for these have no effect beside a file.
+func schedulerConfig(cfg launch.Config) []byte {
+	var resources []string
+	for one := range strings.SplitSeq(cfg.Settings.Weights, ",") {
+		name, weight, _ := strings.Cut(one, "=")
+		resources = append(resources, fmt.Sprintf("{name: %q, weight: %s}", name, weight))
+	}
+	return fmt.Appendf(nil, `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: %q, qps: 1000, burst: 2000}
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: NodeResourcesFitArgs
+      scoringStrategy: {type: %q, resources: [%s]}
+`, launch.Files(cfg.Dir).SchedulerKubeconfig(), cfg.Settings.Scoring, strings.Join(resources, ", "))
 }

@@ -26,11 +26,23 @@ type Config struct {
 	Issuer string
 	// AWSHost is the endpoint's name on AWS.
 	AWSHost string
+	// Settings are what the user has set about the components.
+	Settings Settings `json:",omitzero"`
 	// Copy is true if the plane is a copy for a rehearsal. Its cloud controller does not run.
 	Copy bool `json:",omitempty"`
 	// Successor means that another process still runs the plane's controllers. This one only answers requests until it
 	// is sent Lead.
 	Successor bool `json:",omitempty"`
+}
+
+// Settings are settings of the components. The zero value is Kubernetes' defaults.
+type Settings struct {
+	EventTTL      string // how long the API server keeps events, such as 30m
+	NodePorts     string // the ports of services of type NodePort, such as 30000-32767
+	HPASyncPeriod string // how often the controller manager looks at HorizontalPodAutoscalers, such as 10s
+	// Scoring is the scheduler's strategy for NodeResourcesFit, such as MostAllocated. Weights are the resources that it
+	// considers, such as cpu=1,memory=1.
+	Scoring, Weights string
 }
 
 // A Command is a message from the parent to the child.
@@ -155,6 +167,9 @@ func (d Files) ControllerManagerKubeconfig() string { return d.file("controller-
 
 // SchedulerKubeconfig is the scheduler's client configuration.
 func (d Files) SchedulerKubeconfig() string { return d.file("scheduler.kubeconfig") }
+
+// SchedulerConfig is the KubeSchedulerConfiguration. The child writes it if there are settings of the scheduler.
+func (d Files) SchedulerConfig() string { return d.file("scheduler.yaml") }
 
 // FlexVolumes is the folder of volume plugins; it stays empty.
 func (d Files) FlexVolumes() string { return d.file("flexvolume") }

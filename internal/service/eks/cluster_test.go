@@ -62,6 +62,8 @@ func TestAClusterBecomesActiveAndGoesWithoutATrace(t *testing.T) {
 		UpgradePolicy:      &ekstypes.UpgradePolicyResponse{SupportType: ekstypes.SupportTypeExtended},
 		DeletionProtection: aws.Bool(false), Health: &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}},
 		Tags: map[string]string{"team": "blue"},
+
+		KubeApiServerConfig: c.KubeApiServerConfig, KubeControllerManagerConfig: c.KubeControllerManagerConfig, KubeSchedulerConfig: c.KubeSchedulerConfig, // see TestControlPlaneSettings
 	}
 	if diff := cmp.Diff(want, c, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".noSmithyDocumentSerde" }, cmp.Ignore())); diff != "" {
 		t.Errorf("DescribeCluster (-want +got):\n%s", diff)

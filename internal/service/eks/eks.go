@@ -118,6 +118,7 @@ type (
 	Identity      = base.Identity
 	ControlPlanes = plane.ControlPlanes
 	PlaneRequest  = plane.Request
+	PlaneSettings = plane.Settings
 	Plane         = record.Plane
 	Objects       = plane.Objects
 	APIUse        = plane.APIUse

@@ -96,10 +96,12 @@ type fakePlanes struct {
 	// versions are the Kubernetes versions of planes. upgrading is called before one changes.
 	versions  map[string]string
 	upgrading func(version string) error
+	// settings are those of the planes' components.
+	settings map[string]eks.PlaneSettings
 }
 
 func newPlanes(f *faults) *fakePlanes {
-	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}, taken: map[string]string{}, versions: map[string]string{}, authorities: map[string][]eks.Authority{}}
+	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}, taken: map[string]string{}, versions: map[string]string{}, settings: map[string]eks.PlaneSettings{}, authorities: map[string][]eks.Authority{}}
 }
 
 func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, error) {
@@ -118,6 +120,7 @@ func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, 
 		}
 		p.owners[req.Owner] = pl
 		p.versions[id] = req.Version
+		p.settings[id] = req.Settings
 		p.byID[id] = p.newClientset(id)
 	}
 	return pl, p.faults.strike()
@@ -135,6 +138,16 @@ func (p *fakePlanes) Upgrade(_ context.Context, id, version string) error {
 		}
 	}
 	p.versions[id] = version
+	return p.faults.strike()
+}
+
+func (p *fakePlanes) Configure(_ context.Context, id string, to eks.PlaneSettings) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settings[id] = to
 	return p.faults.strike()
 }
 

@@ -17,7 +17,7 @@ func (s *Service) AWS() awsapi.Service {
 				resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds resourcesVpcConfig.endpointPublicAccess
 				resourcesVpcConfig.controlPlaneEgressMode resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
 				kubernetesNetworkConfig.ipFamily kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.elasticLoadBalancing.enabled storageConfig computeConfig remoteNetworkConfig
-				zonalShiftConfig.enabled controlPlaneScalingConfig.tier bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
+				zonalShiftConfig.enabled controlPlaneScalingConfig.tier ` + componentMembers + ` bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
 			Except: autoModeNote + ". The scaling tier and the networks of hybrid nodes are stored; control planes have one size, and hybrid nodes need hardware. " + newerNote + ". outpostConfig needs an Outpost",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
@@ -31,7 +31,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "DeleteCluster", Members: "name"},
 		{
 			Name: "UpdateClusterConfig",
-			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection zonalShiftConfig.enabled controlPlaneScalingConfig.tier
+			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection zonalShiftConfig.enabled controlPlaneScalingConfig.tier ` + componentMembers + `
 				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.controlPlaneEgressMode resourcesVpcConfig.endpointPrivateAccess
 				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds
 				kubernetesNetworkConfig.ipFamily kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.elasticLoadBalancing.enabled storageConfig computeConfig remoteNetworkConfig`,
@@ -146,8 +146,12 @@ const autoModeNote = "EKS Auto Mode supports what docs/auto-mode.md lists"
 const capabilityNote = "capabilities become DEGRADED: their controllers (Argo CD, ACK, kro), which AWS runs outside the cluster, do not run; " +
 	"install their charts in the cluster instead. configuration.ack and configuration.argoCd.endpointPrefix: there is nothing to configure"
 
+// componentMembers are the settings of a control plane's components.
+const componentMembers = `kubeApiServerConfig kubeSchedulerConfig
+	kubeControllerManagerConfig.horizontalPodAutoscalerControllerConfig.horizontalPodAutoscalerSyncPeriod`
+
 // newerNote lists members and values of newer SDKs that are refused, most of which the stored model does not have.
-const newerNote = "kubeApiServerConfig, kubeControllerManagerConfig and kubeSchedulerConfig: control planes run with the settings of their version; " +
+const newerNote = "kubeControllerManagerConfig.podGcControllerConfig, which EKS's user guide does not list; " +
 	"resourcesVpcConfig.controlPlaneEgressMode other than AWS_MANAGED: what a control plane calls, such as webhooks, it calls from this machine; " +
 	"kubernetesNetworkConfig.elasticLoadBalancing.gatewayApi: EKS Auto Mode creates no load balancers for the Gateway API here"
 

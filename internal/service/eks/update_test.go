@@ -293,8 +293,6 @@ func TestNewerMembersAreRefused(t *testing.T) {
 	w := newWorld(t, withClock)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	for name, in := range map[string]awseks.UpdateClusterConfigInput{
-		"API server":         {KubeApiServerConfig: &ekstypes.KubeApiServerConfigRequest{EventTtl: aws.String("30m")}},
-		"scheduler":          {KubeSchedulerConfig: &ekstypes.KubeSchedulerConfigRequest{NodeResourcesFit: &ekstypes.NodeResourcesFitConfig{ScoringStrategy: &ekstypes.ScoringStrategy{Type: "MostAllocated"}}}},
 		"controller manager": {KubeControllerManagerConfig: &ekstypes.KubeControllerManagerConfigRequest{PodGcControllerConfig: &ekstypes.PodGcControllerConfigRequest{TerminatedPodGcThreshold: aws.Int32(10)}}},
 		"egress":             {ResourcesVpcConfig: &ekstypes.VpcConfigRequest{ControlPlaneEgressMode: ekstypes.ControlPlaneEgressModeTypeCustomerRouted}},
 		"gateway API":        {KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigRequest{ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{GatewayApi: &ekstypes.GatewayApiConfiguration{Crds: &ekstypes.CrdManagementConfiguration{Managed: aws.Bool(true)}}}}},

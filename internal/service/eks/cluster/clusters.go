@@ -250,7 +250,7 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 		SecurityGroupName: fmt.Sprintf("eks-cluster-sg-%s-%d", name, 1_000_000_000+hexNumber(ids.Hex(7))),
 	}
 	auto.Commit(rec)
-	return rec, nil
+	return rec, setComponents(&rec.Cluster, componentsRequest{in.KubeApiServerConfig, in.KubeControllerManagerConfig, in.KubeSchedulerConfig})
 }
 
 // DescribeCluster returns a cluster. The activation code of a connected one is returned only when it is registered, as
@@ -267,6 +267,7 @@ func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeCluste
 		return nil, err
 	}
 	rec.Cluster.Health = s.health(ctx, key, rec)
+	completeComponents(&rec.Cluster)
 	return &awseks.DescribeClusterOutput{Cluster: &rec.Cluster}, nil
 }
 
@@ -450,6 +451,8 @@ func (s *Service) DescribeClusterVersions(_ context.Context, in *awseks.Describe
 			EndOfExtendedSupportDate: &v.EndOfExtendedSupport,
 			Status:                   ekstypes.ClusterVersionStatusStandardSupport,
 			VersionStatus:            ekstypes.VersionStatusStandardSupport,
+
+			ControlPlaneComponentConfig: versionComponents(),
 		}
 		if !now.Before(v.EndOfStandardSupport) {
 			info.Status, info.VersionStatus = ekstypes.ClusterVersionStatusExtendedSupport, ekstypes.VersionStatusExtendedSupport

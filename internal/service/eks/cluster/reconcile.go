@@ -192,6 +192,7 @@ func (s *Service) claim(ctx context.Context, key store.Key, rec *record.Cluster)
 	req := plane.Request{
 		Owner: rec.Owner(), Account: key.Account, Region: key.Region, Name: rec.Name(), Version: *rec.Cluster.Version,
 		ServiceCIDR: rec.ServiceCIDR(), IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
+		Settings: settingsOf(rec.Cluster),
 	}
 	if rec.Source != nil {
 		req.ID, req.AWSHost = rec.Source.PlaneID, rec.Source.AWSHost
@@ -341,6 +342,8 @@ func (s *Service) apply(ctx context.Context, key store.Key, rec record.Cluster, 
 		return s.applyAuthority(ctx, rec.Plane.ID, up.Authority)
 	case up.IdentityProvider != "":
 		return s.applyIdentityProvider(ctx, key, rec.Plane.ID, up)
+	case up.Components != nil:
+		return s.applyComponents(ctx, rec, up.Components)
 	case up.AutoMode != nil:
 		return s.applyAutoMode(ctx, key, rec, up.AutoMode)
 	}
@@ -356,6 +359,9 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, u
 	}
 	if up.Version != "" {
 		s.commitVersion(c, up)
+	}
+	if up.Components != nil {
+		up.Components.Commit(&c.Cluster)
 	}
 	if up.SupportType != "" {
 		c.Cluster.UpgradePolicy.SupportType = up.SupportType

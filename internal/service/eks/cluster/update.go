@@ -31,7 +31,7 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 	}
 	kinds := 0
 	for _, given := range []bool{in.AccessConfig != nil, in.ResourcesVpcConfig != nil, in.Logging != nil, in.UpgradePolicy != nil, in.DeletionProtection != nil, in.ZonalShiftConfig != nil, in.ControlPlaneScalingConfig != nil, in.RemoteNetworkConfig != nil,
-		in.ComputeConfig != nil || in.StorageConfig != nil || in.KubernetesNetworkConfig != nil} {
+		in.ComputeConfig != nil || in.StorageConfig != nil || in.KubernetesNetworkConfig != nil, requestedComponents(in).given()} {
 		if given {
 			kinds++
 		}
@@ -62,6 +62,10 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 		return s.begin(tx, key, up)
 	})
 	return &awseks.UpdateClusterConfigOutput{Update: &up.Update}, err
+}
+
+func requestedComponents(in *awseks.UpdateClusterConfigInput) componentsRequest {
+	return componentsRequest{in.KubeApiServerConfig, in.KubeControllerManagerConfig, in.KubeSchedulerConfig}
 }
 
 // begin records an update and makes its cluster UPDATING.
@@ -109,6 +113,8 @@ func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *a
 		return s.remoteNetworkChange(rec, vpc, in.RemoteNetworkConfig)
 	case in.ComputeConfig != nil || in.StorageConfig != nil || in.KubernetesNetworkConfig != nil:
 		return s.autoModeChange(ctx, rec, in)
+	case requestedComponents(in).given():
+		return s.componentsChange(rec, requestedComponents(in))
 	case in.DeletionProtection != nil:
 		up := s.NewUpdate(ekstypes.UpdateTypeDeletionProtectionUpdate, base.UpdateParam(ekstypes.UpdateParamTypeDeletionProtection, strconv.FormatBool(*in.DeletionProtection)))
 		up.DeletionProtection = in.DeletionProtection
@@ -123,6 +129,9 @@ func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *a
 			return nil, err
 		}
 		to := cmp.Or(in.ControlPlaneScalingConfig.Tier, ekstypes.ProvisionedControlPlaneTierStandard)
+		if to == ekstypes.ProvisionedControlPlaneTierStandard && settingsOf(rec.Cluster).HPASyncPeriod != "" {
+			return nil, errTierKept(name)
+		}
 		from := ekstypes.ProvisionedControlPlaneTierStandard
 		if c := rec.Cluster.ControlPlaneScalingConfig; c != nil {
 			from = cmp.Or(c.Tier, from)

@@ -38,6 +38,17 @@ type Request struct {
 	// ID and AWSHost are those of the cluster that the plane is a copy of. They are empty for a new plane, and AWSHost
 	// also if it follows from the ID.
 	ID, AWSHost string
+	Settings    Settings
+}
+
+// Settings are settings of a control plane's components. The zero value is Kubernetes' defaults.
+type Settings struct {
+	EventTTL      string // such as 30m
+	NodePorts     string // such as 30000-32767
+	HPASyncPeriod string // such as 10s
+	// Scoring is the scheduler's strategy for NodeResourcesFit, and Weights are the resources that it considers, such as
+	// cpu=1,memory=1.
+	Scoring, Weights string
 }
 
 // A LogLine is a line of the log of a control plane's component.
@@ -86,6 +97,8 @@ type ControlPlanes interface {
 	Upgrade(ctx context.Context, id, version string) error
 	// Replace replaces the process of a plane while it serves. It can be repeated.
 	Replace(ctx context.Context, id string) error
+	// Configure changes settings of a plane's components while it serves. It can be repeated.
+	Configure(ctx context.Context, id string, to Settings) error
 	// Version returns the Kubernetes version that a plane has, or "" if there is no such plane.
 	Version(id string) string
 	// Release stops a plane and removes its data. It does nothing if there is no such plane.

@@ -186,7 +186,20 @@ type Update struct {
 	SupportEnded     ekstypes.SupportType `json:",omitempty"`
 	IdentityProvider string               `json:",omitempty"` // the name of the one that Update.Type adds or removes
 	// AutoMode is the requested state of EKS Auto Mode.
-	AutoMode *AutoMode `json:",omitempty"`
+	AutoMode   *AutoMode   `json:",omitempty"`
+	Components *Components `json:",omitempty"`
+}
+
+// Components are the settings of a control plane's components.
+type Components struct {
+	APIServer         *ekstypes.KubeApiServerConfigResponse
+	ControllerManager *ekstypes.KubeControllerManagerConfigResponse
+	Scheduler         *ekstypes.KubeSchedulerConfigResponse
+}
+
+// Commit sets the settings in a cluster's description.
+func (s *Components) Commit(c *ekstypes.Cluster) {
+	c.KubeApiServerConfig, c.KubeControllerManagerConfig, c.KubeSchedulerConfig = s.APIServer, s.ControllerManager, s.Scheduler
 }
 
 // An AutoMode is a state of EKS Auto Mode.

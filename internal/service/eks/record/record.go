@@ -24,7 +24,7 @@ var (
 	Clusters      = store.NewCollection[Cluster]("eks", "cluster", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Upgraded, 3 PlatformTo and Authorities, 4 SupportEnded, 5 NodeRole, 6 Rollback, 7 Source
 	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup", store.Same)                                                         // version 2 has Rebooted
 	AccessEntries = store.NewCollection[AccessEntry]("eks", "accessentry")
-	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 Version, 4 IdentityProvider, 5 ZonalShift and Tier, 6 RemoteNetwork and Authority, 7 SupportEnded, 8 AutoMode, 9 Capability
+	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 Version, 4 IdentityProvider, 5 ZonalShift and Tier, 6 RemoteNetwork and Authority, 7 SupportEnded, 8 AutoMode, 9 Capability, 10 Components
 )
 
 // ZonalShifts are kept under the cluster's name as long as a shift has an effect.
