@@ -134,7 +134,17 @@ func (f *fakeBalancing) describe() string {
 				permissions = append(permissions, fmt.Sprintf("%s:%d from %s", *p.IpProtocol, *p.FromPort, *p.IpRanges[0].CidrIp))
 			}
 			sort.Strings(permissions)
-			out = append(out, fmt.Sprintf("security group %s %v", *g.Tags[i].Value, permissions))
+			line := fmt.Sprintf("security group %s %v", *g.Tags[i].Value, permissions)
+			var own []string
+			for _, t := range g.Tags {
+				if !strings.Contains(*t.Key, "eks") {
+					own = append(own, *t.Key+"="+*t.Value)
+				}
+			}
+			if slices.Sort(own); len(own) > 0 {
+				line += " " + strings.Join(own, ",")
+			}
+			out = append(out, line)
 		}
 	}
 	sort.Strings(out)
@@ -195,6 +205,32 @@ func (f *fakeBalancing) CreateSecurityGroup(ctx context.Context, in *awsec2.Crea
 	var out *awsec2.CreateSecurityGroupOutput
 	err := f.change("CreateSecurityGroup", func() (err error) { out, err = f.fakeEC2.CreateSecurityGroup(ctx, in); return err })
 	return out, err
+}
+
+func (f *fakeBalancing) CreateTags(_ context.Context, in *awsec2.CreateTagsInput) (*awsec2.CreateTagsOutput, error) {
+	return &awsec2.CreateTagsOutput{}, f.change("CreateTags", func() error {
+		f.retag(in.Resources[0], in.Tags, in.Tags)
+		return nil
+	})
+}
+
+func (f *fakeBalancing) DeleteTags(_ context.Context, in *awsec2.DeleteTagsInput) (*awsec2.DeleteTagsOutput, error) {
+	return &awsec2.DeleteTagsOutput{}, f.change("DeleteTags", func() error {
+		f.retag(in.Resources[0], in.Tags, nil)
+		return nil
+	})
+}
+
+// retag takes tags from a security group and gives it others.
+func (f *fakeBalancing) retag(id string, gone, added []ec2types.Tag) {
+	f.fakeEC2.mu.Lock()
+	defer f.fakeEC2.mu.Unlock()
+	g := f.fakeEC2.groups[id]
+	g.Tags = slices.DeleteFunc(slices.Clone(g.Tags), func(t ec2types.Tag) bool {
+		return slices.ContainsFunc(gone, func(o ec2types.Tag) bool { return *o.Key == *t.Key })
+	})
+	g.Tags = append(g.Tags, added...)
+	f.fakeEC2.groups[id] = g
 }
 
 func (f *fakeBalancing) AddTags(_ context.Context, in *awselbv2.AddTagsInput) (*awselbv2.AddTagsOutput, error) {

@@ -166,13 +166,13 @@ func TestLoadBalancersSurviveAnyCrash(t *testing.T) {
 			step(`balancer network internal default/web [stage=x,team=a]
 group default/web:80 TCP:8080 ip check    [172.31.0.9:8080] [stage=x,team=a]
 listener TLS 80 default/web:80 [arn:a arn:b arn:c]
-security group default/web [tcp:80 from 0.0.0.0/0]`)
+security group default/web [tcp:80 from 0.0.0.0/0] stage=x,team=a`)
 			// They change and go.
 			annotate("ssl-cert", "arn:a,arn:c", "additional-resource-tags", "team=b")
 			step(`balancer network internal default/web [team=b]
 group default/web:80 TCP:8080 ip check    [172.31.0.9:8080] [team=b]
 listener TLS 80 default/web:80 [arn:a arn:c]
-security group default/web [tcp:80 from 0.0.0.0/0]`)
+security group default/web [tcp:80 from 0.0.0.0/0] team=b`)
 			// Another scheme, port and source; other pods.
 			e.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"172.31.0.10"}}, {Addresses: []string{"172.31.0.11"}}}
 			name := "p81"
@@ -309,11 +309,13 @@ func TestLoadBalancersThatAreRefused(t *testing.T) {
 	add("tagged", nil)
 	w.eventOf("tagged", "SuccessfullyReconciled", "")
 	w.balancing.deny("AddTags", awserr.New("AccessDenied", "is not authorized to perform: elasticloadbalancing:AddTags"))
+	w.balancing.deny("CreateTags", awserr.New("UnauthorizedOperation", "is not authorized to perform: ec2:CreateTags"))
 	s := testkit.Must(cs.CoreV1().Services("default").Get(t.Context(), "tagged", metav1.GetOptions{}))(t)
 	s.Annotations = map[string]string{"service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags": "team=a", "service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing"}
 	s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"}
 	testkit.Must(cs.CoreV1().Services("default").Update(t.Context(), s, metav1.UpdateOptions{}))(t)
 	w.eventOf("tagged", "FailedDeployModel", "elasticloadbalancing:AddTags")
+	w.eventOf("tagged", "FailedDeployModel", "ec2:CreateTags")
 	if d := w.balancing.describe(); !strings.Contains(d, "[tcp:80 from 10.0.0.0/8]") {
 		t.Error(d)
 	}

@@ -93,6 +93,8 @@ type deployer struct {
 const (
 	stackTag    = ".eks.amazonaws.com/stack"
 	resourceTag = ".eks.amazonaws.com/resource"
+
+	securityGroupResource = "ManagedLBSecurityGroup"
 )
 
 func (d *deployer) tags(st *stack, resource string) map[string]string {
@@ -223,6 +225,9 @@ func (d *deployer) deploy(st *stack, have *owned) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if len(have.security) > 0 {
+		late = append(late, d.retagGroup(&have.security[0], d.tags(st, securityGroupResource)))
+	}
 	// A load balancer of another scheme goes first: a target group belongs to one only.
 	for _, b := range have.others {
 		if _, err := d.s.LoadBalancers.DeleteLoadBalancer(d.svc, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: b.LoadBalancerArn}); err != nil {
@@ -292,7 +297,23 @@ func (d *deployer) moveBalancer(st *stack, b *elbv2types.LoadBalancer) error {
 // others away. The managed policy allows neither: users who change tags must let the cluster role do so.
 // https://docs.aws.amazon.com/eks/latest/userguide/auto-learn-iam.html#tag-prop
 func (d *deployer) retag(arn string, now, want map[string]string) error {
-	add, gone := map[string]string{}, []string{}
+	add, gone := changedTags(now, want)
+	if len(add) > 0 {
+		if _, err := d.s.LoadBalancers.AddTags(d.as, &awselbv2.AddTagsInput{ResourceArns: []string{arn}, Tags: elbTags(add)}); err != nil {
+			return err
+		}
+	}
+	if len(gone) > 0 {
+		if _, err := d.s.LoadBalancers.RemoveTags(d.as, &awselbv2.RemoveTagsInput{ResourceArns: []string{arn}, TagKeys: gone}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changedTags returns the tags that are missing, and the keys of those that are not wanted.
+func changedTags(now, want map[string]string) (add map[string]string, gone []string) {
+	add = map[string]string{}
 	for k, v := range want {
 		if has, ok := now[k]; !ok || has != v {
 			add[k] = v
@@ -303,13 +324,27 @@ func (d *deployer) retag(arn string, now, want map[string]string) error {
 			gone = append(gone, k)
 		}
 	}
+	return add, gone
+}
+
+// retagGroup is retag for a security group.
+func (d *deployer) retagGroup(sg *ec2types.SecurityGroup, want map[string]string) error {
+	now := map[string]string{}
+	for _, t := range sg.Tags {
+		now[*t.Key] = aws.ToString(t.Value)
+	}
+	add, gone := changedTags(now, want)
 	if len(add) > 0 {
-		if _, err := d.s.LoadBalancers.AddTags(d.as, &awselbv2.AddTagsInput{ResourceArns: []string{arn}, Tags: elbTags(add)}); err != nil {
+		if _, err := d.s.LoadBalancers.CreateTags(d.as, &awsec2.CreateTagsInput{Resources: []string{*sg.GroupId}, Tags: base.EC2Tags("", add)[0].Tags}); err != nil {
 			return err
 		}
 	}
 	if len(gone) > 0 {
-		if _, err := d.s.LoadBalancers.RemoveTags(d.as, &awselbv2.RemoveTagsInput{ResourceArns: []string{arn}, TagKeys: gone}); err != nil {
+		in := &awsec2.DeleteTagsInput{Resources: []string{*sg.GroupId}}
+		for _, k := range gone {
+			in.Tags = append(in.Tags, ec2types.Tag{Key: &k})
+		}
+		if _, err := d.s.LoadBalancers.DeleteTags(d.as, in); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ func (d *deployer) securityGroup(st *stack, have *owned) (string, error) {
 	} else {
 		out, err := d.s.LoadBalancers.CreateSecurityGroup(d.as, &awsec2.CreateSecurityGroupInput{
 			GroupName: &st.name, Description: new("[k8s] Managed SecurityGroup for LoadBalancer"), VpcId: d.rec.Cluster.ResourcesVpcConfig.VpcId,
-			TagSpecifications: base.EC2Tags(ec2types.ResourceTypeSecurityGroup, d.tags(st, "ManagedLBSecurityGroup")),
+			TagSpecifications: base.EC2Tags(ec2types.ResourceTypeSecurityGroup, d.tags(st, securityGroupResource)),
 		})
 		if err != nil {
 			return "", err

@@ -100,6 +100,8 @@ type AutoNodes interface {
 type LoadBalancers interface {
 	AuthorizeSecurityGroupIngress(context.Context, *awsec2.AuthorizeSecurityGroupIngressInput) (*awsec2.AuthorizeSecurityGroupIngressOutput, error)
 	CreateSecurityGroup(context.Context, *awsec2.CreateSecurityGroupInput) (*awsec2.CreateSecurityGroupOutput, error)
+	CreateTags(context.Context, *awsec2.CreateTagsInput) (*awsec2.CreateTagsOutput, error)
+	DeleteTags(context.Context, *awsec2.DeleteTagsInput) (*awsec2.DeleteTagsOutput, error)
 	RevokeSecurityGroupIngress(context.Context, *awsec2.RevokeSecurityGroupIngressInput) (*awsec2.RevokeSecurityGroupIngressOutput, error)
 
 	AddListenerCertificates(context.Context, *awselbv2.AddListenerCertificatesInput) (*awselbv2.AddListenerCertificatesOutput, error)
