@@ -84,7 +84,7 @@ names another address, it creates credentials, which "drydock env" prints.`,
 	f.StringVar(&up.clientAddress, "client-address", DefaultClientAddress.String(), "this machine's public address as seen by security groups and public access CIDRs")
 	f.BoolVar(&up.refuseFast, "refuse-fast", false, "reset connections that a cluster's endpoint access refuses, instead of leaving them without an answer for 30 seconds (for test suites)")
 	f.StringVar(&up.images, "images", "assumed", "which images nodes find in registries other than ECR's: assumed, all of them; strict, none")
-	f.StringVar(&up.nodeRuntime, "node-runtime", "simulated", "what runs instances without the tag drydock:runtime: simulated, containers (see drydock doctor containers), or auto, containers if possible")
+	f.StringVar(&up.nodeRuntime, "node-runtime", "simulated", "what runs instances, and pods of Fargate profiles, without the tag drydock:runtime: simulated, containers (see drydock doctor containers), or auto, containers if possible")
 	f.IntVar(&up.warmSpares, "warm-spares", 1, "number of control planes to keep ready for new clusters")
 	f.StringSliceVar(&up.etcd.Endpoints, "etcd-endpoints", nil, "use this etcd instead of the embedded one")
 	f.StringVar(&up.etcd.CAFile, "etcd-cacert", "", "CA certificate of the external etcd")

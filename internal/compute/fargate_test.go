@@ -12,7 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/node"
+	nodeboxes "github.com/drydock-dev/drydock/internal/node/containers"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -115,5 +117,49 @@ func TestFargateOutlivesItsClusters(t *testing.T) {
 	}
 	if asked["p-going"] != 0 {
 		t.Error("a scheduler was started for a cluster that is deleted")
+	}
+}
+
+// clusterOfFamily is EKS with one cluster.
+type clusterOfFamily struct {
+	EKS
+	family string
+}
+
+func (c clusterOfFamily) FargateCluster(context.Context, string, string, string) (eks.FargateCluster, error) {
+	return eks.FargateCluster{IPFamily: c.family}, nil
+}
+
+// The runtime of Fargate's machines is that of the profile's tag, and otherwise that of instances. What cannot be is said, unless
+// the choice is Drydock's.
+func TestRuntimeOfFargate(t *testing.T) {
+	able := probe.Run().Available
+	for _, tt := range []struct{ tag, configured, family, want, why string }{
+		{"", "", "ipv4", "simulated", ""},
+		{"simulated", "containers", "ipv4", "simulated", ""},
+		{"containers", "", "ipv4", "containers", ""},
+		{"", "containers", "ipv4", "containers", ""},
+		{"auto", "simulated", "ipv6", "simulated", ""},
+		{"", "auto", "ipv6", "simulated", ""},
+		{"containers", "", "ipv6", "", "pods cannot run containers: machines that run containers have no IPv6 addresses"},
+		{"", "containers", "ipv6", "", "pods cannot run containers: machines that run containers have no IPv6 addresses"},
+		{"firecracker", "", "ipv4", "", `there is no machine runtime "firecracker": the tag drydock:runtime is simulated, containers or auto`},
+	} {
+		if tt.want == "containers" && !able {
+			tt.want, tt.why = "", "pods cannot run containers: "+probe.Run().Why()+" (drydock doctor containers)"
+		}
+		m := &Machines{
+			cfg:      Config{EKS: clusterOfFamily{family: tt.family}, NodeRuntime: tt.configured},
+			kubelets: simulated.New(node.Config{Log: testkit.Log(t)}, simulated.Options{}), boxes: nodeboxes.New(node.Config{Log: testkit.Log(t)}, nodeboxes.Options{}),
+		}
+		f := &fargates{m: m, runtime: m.kubelets}
+		got, err := f.runtimeFor(t.Context(), eks.ClusterStatus{Name: "dev"}, tt.tag)
+		why := ""
+		if err != nil {
+			why = err.Error()
+		}
+		if got != tt.want || why != tt.why {
+			t.Errorf("tag %q, configured %q, %s: %q, %q, want %q, %q", tt.tag, tt.configured, tt.family, got, why, tt.want, tt.why)
+		}
 	}
 }
