@@ -110,7 +110,7 @@ Pods of Fargate profiles run on simulated machines, or on machines that run cont
 - On machines that run containers, the log router sends to CloudWatch Logs by the outputs cloudwatch_logs and cloudwatch, without templates in names and roles of its own.
   Other outputs are left out, and an event says so. Of the filters, parser, kubernetes, grep, record_modifier and modify are available, and parsers of the formats regex and
   json, whose expressions are Go's. With any other, the pod's logs are not sent: its annotation is ` + "`LoggingDisabled: LOGGING_NOT_AVAILABLE_IN_DRYDOCK`" + `.
-- What cannot be sent is tried again until the machine ends. Fluent Bit gives up. What a container prints in its last second may be lost if its pod is deleted.
+- What cannot be sent is tried again until the machine ends. Fluent Bit gives up. What a container prints at its end is lost if the kubelet has removed its log before it could be sent.
 - ` + "`flb_log_cw`" + ` has no effect: ` + "`drydock why pod`" + ` says what keeps logs from being sent.
 - On machines that run containers, connections to the instance metadata service are accepted and reset, and a pod may use more than the combination that it has
   requested: its machine is as large as its node says.

@@ -78,6 +78,7 @@ func New(cfg node.Config, options Options) *Runtime {
 		i := &instance{rt: r, machine: m, in: m.Instance(), info: node.Info{InstanceID: m.Instance().ID, Phase: node.PhaseBooting, Since: r.clock.Now()}, steps: map[string]node.Step{}}
 		if f, ok := r.fargates.Load(i.in.ID); ok {
 			i.fargate, _ = f.(*node.Fargate)
+			i.flush = make(chan chan struct{})
 			return i
 		}
 		i.image, i.imageErr = newImage(i)
@@ -165,6 +166,8 @@ type instance struct {
 	image    *image
 	imageErr error
 	fargate  *node.Fargate // nil if it is an instance
+	// flush asks the log router of a Fargate pod to send what is left. It closes what it receives.
+	flush chan chan struct{}
 	// Only the goroutine of Run uses these. booted is the configuration with which nodeadm started the kubelet in this boot,
 	// or nil. began says that a kubelet has run in this boot.
 	booted *userdata.Config

@@ -25,8 +25,12 @@ func (r *Runtime) StartFargate(ctx context.Context, f node.Fargate) error {
 	return r.Start(ctx, f.Instance)
 }
 
-// RemoveFargate switches a Fargate machine off, if it is on, and removes its disk.
+// RemoveFargate switches a Fargate machine off, if it is on, and removes its disk. Before, it lets the log router send what is
+// left.
 func (r *Runtime) RemoveFargate(ctx context.Context, id string) error {
+	if i := r.instance(id); i != nil && i.fargate != nil {
+		i.flushLogs(ctx)
+	}
 	if err := machine.Stop(ctx, r, id, true); err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
 
-	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate/logrouter"
 )
@@ -61,8 +60,18 @@ func (i *instance) sendLogs(ctx context.Context, c *client) {
 			s.sent = map[string]int64{} // all is sent again
 		}
 	}
-	for wait := logsEvery; timing.Sleep(ctx, i.rt.clock, wait); {
+	for wait := logsEvery; ; {
+		var flushed chan struct{}
+		select {
+		case <-i.rt.clock.After(wait):
+		case flushed = <-i.flush:
+		case <-ctx.Done():
+			return
+		}
 		err := s.pass(ctx)
+		if flushed != nil {
+			close(flushed)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -73,6 +82,31 @@ func (i *instance) sendLogs(ctx context.Context, c *client) {
 			wait = logsRetry
 		}
 		i.record(ctx, step)
+	}
+}
+
+// logsPatience is how long the end of a machine waits for its log router.
+const logsPatience = 5 * time.Second
+
+// flushLogs waits until the log router has tried once more to send what the containers have printed.
+func (i *instance) flushLogs(ctx context.Context) {
+	i.mu.Lock()
+	joined := i.client != nil
+	i.mu.Unlock()
+	if i.fargate.Logging == nil || !joined {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, logsPatience)
+	defer cancel()
+	flushed := make(chan struct{})
+	select {
+	case i.flush <- flushed:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-flushed:
+	case <-ctx.Done():
 	}
 }
 
