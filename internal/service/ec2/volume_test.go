@@ -185,6 +185,9 @@ func (d *memoryDisks) get(id string) string {
 }
 
 func (d *memoryDisks) Copy(from, to string) error {
+	if from == "" || to == "" {
+		return fmt.Errorf("%q cannot be copied to %q", from, to)
+	}
 	if text := d.get(from); text != "" && d.get(to) == "" {
 		d.put(to, text)
 	}

@@ -234,7 +234,11 @@ func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*aw
 			Name: d.Name, DeleteOnTermination: !d.Keep,
 			Spec: storage.Spec{SizeGiB: d.SizeGiB, Type: d.Type, IOPS: d.IOPS, Throughput: d.Throughput, Encrypted: v.Encrypted, KMSKeyID: v.KMSKeyID, SnapshotID: v.ID},
 		})
-		made, data = append(made, v), append(data, storage.Data{old.ID})
+		var from storage.Data
+		if old.ID != "" {
+			from = storage.Data{old.ID}
+		}
+		made, data = append(made, v), append(data, from)
 	}
 	err = s.storage.SaveSnapshots(ctx, in.DryRun, made, data, func(tx *store.Tx) error {
 		if err := create(tx, sc, img); err != nil {
