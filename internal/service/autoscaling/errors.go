@@ -256,9 +256,7 @@ func errCapacityType(kind string) error {
 	return errValidation("DesiredCapacityType %s is only supported for attribute-based instance type selection.", kind)
 }
 
-func errNoMatchingTypes() error {
-	return errValidation("No instance types match the instance requirements.")
-}
+var errNoMatchingTypes = errValidation("No instance types match the instance requirements.")
 
 func errLifetime() error {
 	return errValidation("MaxInstanceLifetime must be equal to 0 or between 86400 and 31536000 seconds.")

@@ -228,7 +228,7 @@ func (s *Service) matching(svc context.Context, r *autoscalingtypes.InstanceRequ
 		}
 	}
 	if len(types) == 0 {
-		return nil, errNoMatchingTypes()
+		return nil, errNoMatchingTypes
 	}
 	return types, nil
 }

@@ -120,6 +120,18 @@ func TestOverrides(t *testing.T) {
 			t.Errorf("%s weighs %s", *i.InstanceType, aws.ToString(i.WeightedCapacity))
 		}
 	}
+
+	none := *requirements
+	none.CpuManufacturers = []autoscalingtypes.CpuManufacturer{"amazon-web-services"} // the image is for Intel and AMD
+	if err := w.make("none", 1, w.mixed(autoscalingtypes.LaunchTemplateOverrides{InstanceRequirements: &none})); err != nil {
+		t.Fatal(err)
+	}
+	w.later(time.Second, func() error {
+		if all := w.activities("none"); len(all) == 0 || all[0].StatusCode != autoscalingtypes.ScalingActivityStatusCodeFailed || !strings.Contains(aws.ToString(all[0].StatusMessage), "No instance types match") {
+			return fmt.Errorf("%+v", all)
+		}
+		return nil
+	})
 }
 
 // An instance that has reached the group's maximum lifetime is replaced.
