@@ -282,7 +282,6 @@ var skips = map[string]string{
 	"internal/awsapi/wire/roundtrip/roundtrip_test.go":     "shapes that the SDK cannot hold, each with its reason",
 	"internal/awsapi/wire/roundtrip/sqsquery_test.go":      "operations that the old SDK does not have",
 	"internal/cli/run_peer_linux_test.go":                  "only root can be somebody else",
-	"internal/app/twin_scale_test.go":                      "measures when asked to",
 	"internal/cli/run_view_linux_test.go":                  "a machine that permits no mount namespaces",
 	"internal/controlplane/kubernetes_test.go":             "reads /proc: Linux only",
 	"internal/machine/containers/containers_linux_test.go": "CI where make nodebin failed, which it says loudly",

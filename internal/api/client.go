@@ -31,7 +31,7 @@ type Error struct {
 	PID     int    // of the daemon
 }
 
-// StatusUnknown is the status of questions that cannot be answered because the source of a twin did not tell something.
+// StatusUnknown is the status of questions that cannot be answered because something could not be read of a twin's source.
 const StatusUnknown = http.StatusFailedDependency
 
 func (e *Error) Error() string {

@@ -17,7 +17,7 @@ import (
 const (
 	HarmError   = "error"   // something does not work
 	HarmWarning = "warning" // something works, and should be changed
-	HarmUnknown = "unknown" // the source of a twin did not tell
+	HarmUnknown = "unknown" // it could not be read of a twin's source
 )
 
 var harms = []string{HarmError, HarmWarning, HarmUnknown}

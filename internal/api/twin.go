@@ -70,7 +70,7 @@ func (c *Client) Twins(ctx context.Context) ([]Twin, error) {
 	return get[[]Twin](ctx, c, "twins", nil)
 }
 
-// unknownText is the verdict if the source of a twin did not tell everything that it depends on.
+// unknownText is the verdict if not everything that it depends on could be read of a twin's source.
 func unknownText(unknown []string) string {
 	var b strings.Builder
 	for _, u := range unknown {

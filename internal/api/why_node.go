@@ -30,7 +30,7 @@ type NodeExplanation struct {
 	// Problem says what keeps a node from being Ready, or from working, in the words of its last attempt.
 	Problem string `json:"problem,omitempty"`
 	Steps   []Step `json:"steps"`
-	// Unknown says what the source of a twin did not tell. If it is not empty, the steps are what is known, and whether the
+	// Unknown says what could not be read of a twin's source. If it is not empty, the steps are what is known, and whether the
 	// node joins is unknown.
 	Unknown []string `json:"unknown,omitempty"`
 	// Observed is what AWS showed of a node of a twin when it was read, and Disagreement says how the prediction differs.
@@ -82,7 +82,7 @@ func (e *NodeExplanation) Text() string {
 	return chainText(title, e.Steps, e.Notes, verdict)
 }
 
-// IsUnknown reports whether the verdict depends on what the source of a twin did not tell.
+// IsUnknown reports whether the verdict depends on what could not be read of a twin's source.
 func (e *NodeExplanation) IsUnknown() bool { return len(e.Unknown) > 0 }
 
 // Chain returns the steps, and reports whether the end was reached.
@@ -166,7 +166,7 @@ type NodesExplanation struct {
 	// Notes are possible causes: faults in force.
 	Notes []string          `json:"notes,omitempty"`
 	Nodes []NodeExplanation `json:"nodes"`
-	// Unknown says what the source of a twin did not tell about which nodes there are.
+	// Unknown says what could not be read of a twin's source about which nodes there are.
 	Unknown []string `json:"unknown,omitempty"`
 	// Endpoint is the cluster's, unless it is about a node group.
 	Endpoint *EndpointAccess `json:"endpoint,omitempty"`
@@ -188,8 +188,8 @@ func (e *NodesExplanation) Whole() bool {
 	return e.Ready() == len(e.Nodes) && len(e.Issues) == 0 && len(e.Unknown) == 0
 }
 
-// IsUnknown reports whether nothing is known to be wrong, but what keeps nodes from being Ready depends on what the source of a
-// twin did not tell.
+// IsUnknown reports whether nothing is known to be wrong, but what keeps nodes from being Ready depends on what could not be read
+// of a twin's source.
 func (e *NodesExplanation) IsUnknown() bool {
 	unknown := len(e.Unknown) > 0
 	for i := range e.Nodes {

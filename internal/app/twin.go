@@ -29,7 +29,7 @@ func (d *daemon) twins() *account.Loader {
 	}
 }
 
-// copies tells the services about twins.
+// copies is what the services know of twins.
 type copies struct{ d *daemon }
 
 var _ eks.Twins = copies{}

@@ -31,7 +31,8 @@ of drydock up), or a public address. A destination is an address, a host name, a
 instance, a network interface or a VPC endpoint (vpce-…), with a port.
 
 The exit code is 0 if the destination can be reached, 1 if it cannot, 2 if the
-arguments are invalid, 3 if it is unknown because the source of a twin did not tell.`,
+arguments are invalid, 3 if it is unknown because something could not be read of a
+twin's source.`,
 		Example: `  drydock why reach --from i-0123456789abcdef0 --to ec2.us-east-1.amazonaws.com:443
   drydock why reach --from laptop --to i-0123456789abcdef0:22
   drydock why reach --from laptop --to i-0123456789abcdef0 --protocol icmp -o dot | dot -Tsvg`,

@@ -183,7 +183,7 @@ func (f *Folder) Add(a recording.Answer) error {
 }
 
 // Finish marks the recording as complete and returns it. Answers of an earlier run that were not asked for again are left
-// out: what they are about is gone, or was told in another way.
+// out: what they are about is gone, or was asked in another way.
 func (f *Folder) Finish(s recording.Source) (*recording.Recording, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -171,6 +171,18 @@ func RedactUserData(encoded string) string {
 	return base64.StdEncoding.EncodeToString(masked)
 }
 
+// UserDataText returns user data, which is in base64 and may be gzipped, as text.
+func UserDataText(encoded string) string {
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return ""
+	}
+	if text, err := gunzip(raw); err == nil {
+		return string(text)
+	}
+	return string(raw)
+}
+
 // secretName matches the names of secret values.
 var secretName = regexp.MustCompile(`(?i)` + secretWords)
 

@@ -305,7 +305,7 @@ func (x *Explainer) diagnosePods(ctx context.Context, d *api.Diagnosis) error {
 	return nil
 }
 
-// checksOf are the checks that see nothing of what an operation of EKS, or a list of Kubernetes objects, did not tell.
+// checksOf are the checks that see nothing of what an operation of EKS, or a list of Kubernetes objects, did not return.
 var checksOf = map[string]string{
 	"ListNodegroups": "node-group", "DescribeNodegroup": "node-group", "ListAddons": "add-on", "DescribeAddon": "add-on", "ListFargateProfiles": "fargate-profile", "DescribeFargateProfile": "fargate-profile",
 	"ListPodIdentityAssociations": "service-account", "DescribePodIdentityAssociation": "service-account", "ListAccessEntries": "access-entry", "DescribeAccessEntry": "access-entry", "ListAssociatedAccessPolicies": "access-entry",
@@ -313,7 +313,7 @@ var checksOf = map[string]string{
 	"": "objects", "nodes": "node", "pods": "pod", "serviceaccounts": "service-account", "configmaps": "aws-auth",
 }
 
-// diagnoseGaps says which parts of the cluster the source of a twin did not tell, so that nothing was found there.
+// diagnoseGaps says which parts of the cluster could not be read of a twin's source, so that nothing was found there.
 func (x *Explainer) diagnoseGaps(_ context.Context, d *api.Diagnosis) error {
 	x.unknown(d.Account, func(g recording.Gap) bool {
 		about := g.Operation

@@ -1,6 +1,6 @@
 // Package account keeps twins: accounts of Drydock whose records come from a recording of an AWS account. It loads
-// recordings through the declarations of the services' modules, marks the accounts, and keeps what the source did not
-// tell.
+// recordings through the declarations of the services' modules, marks the accounts, and keeps what could not be
+// read.
 package account
 
 import (
@@ -64,7 +64,7 @@ func All(r store.Reader) []Twin {
 	return out
 }
 
-// Gaps returns what the source of a twin did not tell. It is empty for an account that is no twin.
+// Gaps returns what could not be read of a twin's source. It is empty for an account that is no twin.
 func Gaps(r store.Reader, account string) []recording.Gap {
 	var out []recording.Gap
 	for _, i := range gaps.All(r, store.Scope{Account: account, Global: true}) {

@@ -130,7 +130,7 @@ func observe(r *recording.Recording) ([]module.Write, error) {
 	return out, nil
 }
 
-// nodesOf returns the nodes by the IDs of their instances, and the clusters that told theirs.
+// nodesOf returns the nodes by the IDs of their instances, and the clusters whose nodes were read.
 func nodesOf(r *recording.Recording) (map[string]*NodeObservation, map[string]bool, error) {
 	out, read := map[string]*NodeObservation{}, map[string]bool{}
 	for _, a := range r.Answers {
@@ -154,7 +154,7 @@ func nodesOf(r *recording.Recording) (map[string]*NodeObservation, map[string]bo
 	return out, read, nil
 }
 
-// clusterOf returns the name of the cluster that an instance is meant for, or "" if its tags do not tell.
+// clusterOf returns the name of the cluster that an instance is meant for, or "" if its tags name none.
 func clusterOf(tags []ec2types.Tag) string {
 	for _, t := range tags {
 		key := aws.ToString(t.Key)

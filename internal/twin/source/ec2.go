@@ -146,15 +146,12 @@ func (r *reader) readInstances(ctx context.Context) error {
 				if id := aws.ToString(i.ImageId); !slices.Contains(images, id) && id != "" {
 					images = append(images, id)
 				}
-				if ofCluster(i.Tags) {
-					g.Go(func() error {
-						_, err := ask(ctx, r, console, &awsec2.GetConsoleOutputInput{InstanceId: i.InstanceId}, aws.ToString(i.InstanceId))
-						return err
-					})
-				}
 				g.Go(func() error {
-					_, err := ask(ctx, r, userData, &awsec2.DescribeInstanceAttributeInput{InstanceId: i.InstanceId, Attribute: ec2types.InstanceAttributeNameUserData}, aws.ToString(i.InstanceId))
-					return err
+					boots, err := ask(ctx, r, userData, &awsec2.DescribeInstanceAttributeInput{InstanceId: i.InstanceId, Attribute: ec2types.InstanceAttributeNameUserData}, aws.ToString(i.InstanceId))
+					if err != nil || !ofCluster(i.Tags) && !slices.ContainsFunc(boots, bootstraps) {
+						return err
+					}
+					return describe(ctx, r, console, &awsec2.GetConsoleOutputInput{InstanceId: i.InstanceId}, aws.ToString(i.InstanceId))
 				})
 			}
 		}
@@ -170,7 +167,16 @@ func (r *reader) readInstances(ctx context.Context) error {
 	return g.Wait()
 }
 
-// ofCluster reports whether an instance is meant to be a node. Only the console output of those is read.
+// bootstraps reports whether user data is to make an instance a node, which may lack the tags of one.
+func bootstraps(out *awsec2.DescribeInstanceAttributeOutput) bool {
+	if out.UserData == nil {
+		return false
+	}
+	text := twin.UserDataText(aws.ToString(out.UserData.Value))
+	return slices.ContainsFunc([]string{"node.eks.aws/", "/etc/eks/bootstrap.sh", "settings.kubernetes"}, func(word string) bool { return strings.Contains(text, word) })
+}
+
+// ofCluster reports whether an instance has the tags of a node. Only the console output of nodes is read.
 func ofCluster(tags []ec2types.Tag) bool {
 	return slices.ContainsFunc(tags, func(t ec2types.Tag) bool {
 		key := aws.ToString(t.Key)

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -339,6 +340,50 @@ func TestInterruptedRecordingGoesOn(t *testing.T) {
 	}
 	if !r.Source.Complete || vpcs != 1 || f.count("DescribeVpcs") != 1 {
 		t.Errorf("asked %d times, then %d times", vpcs, f.count("DescribeVpcs"))
+	}
+}
+
+// The console output of nodes is read: of instances with their tags, and of those that only their user data makes nodes, also if that is
+// gzipped.
+func TestConsoleOutputOfNodes(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := io.WriteString(w, "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n")
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	userData := map[string]string{"i-1": "", "i-2": "#!/bin/sh\n/etc/eks/bootstrap.sh prod\n", "i-3": packed.String(), "i-4": "#!/bin/sh\ntrue\n"}
+	_, cfg := fake(t, map[string]http.HandlerFunc{
+		"DescribeInstances": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet>`)
+			for id := range userData {
+				tags := ""
+				if id == "i-1" {
+					tags = `<tagSet><item><key>eks:cluster-name</key><value>prod</value></item></tagSet>`
+				}
+				fmt.Fprintf(w, `<item><instanceId>%s</instanceId><instanceState><name>running</name></instanceState>%s</item>`, id, tags)
+			}
+			io.WriteString(w, `</instancesSet></item></reservationSet></DescribeInstancesResponse>`)
+		},
+		"DescribeInstanceAttribute": func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `<DescribeInstanceAttributeResponse><userData><value>%s</value></userData></DescribeInstanceAttributeResponse>`, base64.StdEncoding.EncodeToString([]byte(userData[r.Form.Get("InstanceId")])))
+		},
+	})
+	r, err := Read(t.Context(), cfg, fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := recording.Pages[awsec2.GetConsoleOutputInput, awsec2.GetConsoleOutputOutput](r, "ec2", "GetConsoleOutput")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range pages {
+		got = append(got, *p.Input.InstanceId)
+	}
+	slices.Sort(got)
+	if want := []string{"i-1", "i-2", "i-3"}; !slices.Equal(got, want) {
+		t.Errorf("read the console output of %v, want %v", got, want)
 	}
 }
 
