@@ -85,13 +85,20 @@ func (d *daemon) postTwin(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, account.ErrNotATwin):
 		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		text := err.Error() // which may quote the recording
+		if len(text) > mostReason {
+			text = strings.ToValidUTF8(text[:mostReason], "") + "…"
+		}
+		http.Error(w, text, http.StatusBadRequest)
 	default:
 		out := d.showTwin(t)
 		out.Differences = differences
 		httpapi.Answer(w, out)
 	}
 }
+
+// mostReason is how long the reason may be for which a recording is not loaded, in bytes.
+const mostReason = 500
 
 // mostDifferences is how many differences of Kubernetes objects are shown.
 const mostDifferences = 500

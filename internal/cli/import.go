@@ -77,7 +77,7 @@ interrupted recording, and within a quarter of an hour also an interrupted impor
 			case f.iam != "" && f.iam != "all" && f.iam != recording.UsedIAM:
 				return &ExitError{2, fmt.Errorf("--iam %q is not all or %s", f.iam, recording.UsedIAM)}
 			case f.plan:
-				return o.printPlan()
+				return f.printPlan(o)
 			case f.record != "" && f.replay != "":
 				return &ExitError{2, withHint(errors.New("--record and --replay exclude each other"), "drydock import --replay "+f.replay)}
 			}
@@ -138,15 +138,22 @@ func profileFlag(profile string) string {
 }
 
 // printPlan prints the operations with their reasons, and the policy.
-func (o *globalOptions) printPlan() error {
+func (f *importFlags) printPlan(o *globalOptions) error {
 	rows := [][]string{{"CALL", "FOR"}}
 	for _, op := range twin.Operations() {
+		if op.Service == twin.Kubernetes && f.noKubernetes {
+			continue
+		}
 		rows = append(rows, []string{recording.Action(op.Service, op.Name), op.Why})
 	}
 	if err := o.printTable(rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(o.streams.Out, "\nNothing else is called. This policy allows it (GetCallerIdentity needs no permission):\n\n%s\n", twin.Policy())
+	clusters := ""
+	if !f.noKubernetes {
+		clusters = "In clusters, the access policy AmazonEKSAdminViewPolicy allows to list everything.\n"
+	}
+	_, err := fmt.Fprintf(o.streams.Out, "\nNothing else is called. %sThis policy allows it (GetCallerIdentity needs no permission):\n\n%s\n", clusters, twin.Policy())
 	return err
 }
 

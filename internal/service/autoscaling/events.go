@@ -69,11 +69,15 @@ func (s *Service) activityEvent(bus serviceevents.Bus, key store.Key, r *activit
 		if a.StatusCode == autoscalingtypes.ScalingActivityStatusCodeSuccessful {
 			result = "Successful"
 		}
+		about := json.RawMessage(aws.ToString(a.Details))
+		if !json.Valid(about) { // an imported one's
+			about = json.RawMessage("{}")
+		}
 		return bus.EmitOnce(key.Account, key.Region, thing, string(a.StatusCode), &serviceevents.Event{
 			DetailType: of.name + " " + result, Source: "aws.autoscaling", Resources: resources, Time: a.EndTime.UTC().Format(serviceevents.TimeForm),
 			Detail: serviceevents.Detail(map[string]any{
 				"ActivityId": a.ActivityId, "RequestId": a.ActivityId, "AutoScalingGroupName": a.AutoScalingGroupName, "EC2InstanceId": rest,
-				"Description": a.Description, "Cause": a.Cause, "Details": json.RawMessage(aws.ToString(a.Details)),
+				"Description": a.Description, "Cause": a.Cause, "Details": about,
 				"StatusCode": activityStatus(a.StatusCode), "StatusMessage": aws.ToString(a.StatusMessage),
 				"StartTime": a.StartTime.UTC().Format(eventTime), "EndTime": a.EndTime.UTC().Format(eventTime), "Origin": of.origin, "Destination": of.destination,
 			}),

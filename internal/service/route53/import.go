@@ -36,6 +36,9 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 			if s.Name == nil || s.AliasTarget != nil && (s.AliasTarget.DNSName == nil || s.AliasTarget.HostedZoneId == nil) {
 				return nil, nil, fmt.Errorf("the source's answer to route53:ListResourceRecordSets: a record set of zone %s has no name or no target", zone)
 			}
+			if slices.ContainsFunc(s.ResourceRecords, func(r route53types.ResourceRecord) bool { return r.Value == nil }) {
+				return nil, nil, fmt.Errorf("the source's answer to route53:ListResourceRecordSets: a record of %.255q has no value", *s.Name)
+			}
 			if s.GeoLocation != nil || s.GeoProximityLocation != nil || s.CidrRoutingConfig != nil || s.TrafficPolicyInstanceId != nil {
 				gaps = append(gaps, recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: plain(*s.Name), Code: recording.NotModelled, Message: "the answer of zone " + zone + " for " + *s.Name + " depends on who asks, which Drydock does not know"})
 				continue

@@ -113,7 +113,7 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool)
 		if m.Import == nil {
 			continue
 		}
-		w, g, err := m.Import(r)
+		w, g, err := convert(m, r)
 		if err != nil {
 			return Twin{}, err
 		}
@@ -121,6 +121,9 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool)
 	}
 	t := Twin{Source: r.Source, Loading: true, Loaded: l.Now().UTC().Truncate(time.Second), Answers: len(r.Answers), Gaps: len(unknown)}
 	writes = append(writes, gapPages(account, 0, unknown)...)
+	if err := l.write(ctx, writes, true); err != nil {
+		return Twin{}, fmt.Errorf("the source's answers cannot be kept: %w", err)
+	}
 	if err := l.Reset(ctx, account); err != nil {
 		return Twin{}, fmt.Errorf("emptying account %s: %w", account, err)
 	}
@@ -135,19 +138,34 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool)
 	if err := l.mark(ctx, t); err != nil {
 		return Twin{}, err
 	}
-	if err := l.write(ctx, writes); err != nil {
+	if err := l.write(ctx, writes, false); err != nil {
 		return Twin{}, fmt.Errorf("writing account %s: %w", account, err)
 	}
 	t.Loading = false
 	return t, l.mark(ctx, t)
 }
 
+// convert returns a service's writes for a recording. Whoever wrote the recording, a mistake of the service's in reading it must not
+// end the daemon.
+func convert(m module.Module, r *recording.Recording) (_ []module.Write, _ []recording.Gap, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the source's answers about %s cannot be converted: %v", m.Service.Name, p)
+		}
+	}()
+	return m.Import(r)
+}
+
 func (l *Loader) mark(ctx context.Context, t Twin) error {
 	return l.Store.Update(ctx, func(tx *store.Tx) error { return twins.Put(tx, key(t.Source.Account), t) })
 }
 
-// write writes everything in order, in transactions that are as large as possible.
-func (l *Loader) write(ctx context.Context, writes []module.Write) error {
+// errTried ends a transaction that only tries.
+var errTried = errors.New("tried")
+
+// write writes everything in order, in transactions that are as large as possible. With try, nothing is kept: whether the keys and values
+// can be written is known before the account is emptied.
+func (l *Loader) write(ctx context.Context, writes []module.Write, try bool) error {
 	for len(writes) > 0 {
 		n, records := 0, 0
 		for n < len(writes) && (n == 0 || records+max(writes[n].Records, 1) <= writesPerTransaction) {
@@ -162,9 +180,12 @@ func (l *Loader) write(ctx context.Context, writes []module.Write) error {
 					return err
 				}
 			}
+			if try {
+				return errTried
+			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, errTried) {
 			return err
 		}
 	}

@@ -61,7 +61,14 @@ func TestCleanAfterKill(t *testing.T) {
 	l.Modules = func() []module.Module {
 		return []module.Module{{Import: func(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 			w, g, err := inner(r)
-			w[3*writesPerTransaction] = module.Write{Put: func(*store.Tx) error { return errors.New("killed") }}
+			tried := false
+			w[3*writesPerTransaction] = module.Write{Put: func(*store.Tx) error {
+				if !tried {
+					tried = true
+					return nil
+				}
+				return errors.New("killed")
+			}}
 			return w, g, err
 		}}}
 	}
@@ -93,5 +100,39 @@ func TestCleanAfterKill(t *testing.T) {
 	}
 	if tw, ok := Of(st, "444455556666"); !ok || tw.Loading || all("444455556666") != 3 {
 		t.Error("a whole twin was emptied")
+	}
+}
+
+// What cannot be written is known before the account is emptied, and a service that fails on an answer is an error like any other.
+func TestLoadChangesNothingIfItFails(t *testing.T) {
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	rec := &recording.Recording{Source: recording.Source{Account: id, Region: "us-east-1"}}
+	if _, err := loader(t, st, 2*writesPerTransaction).Load(t.Context(), rec, false); err != nil {
+		t.Fatal(err)
+	}
+	for name, fail := range map[string]func([]module.Write) []module.Write{
+		"cannot be kept: bad store key": func(w []module.Write) []module.Write {
+			return append(w, module.Put(things, store.Key{Account: id}, "x"))
+		},
+		"cannot be converted: the answer has no name": func([]module.Write) []module.Write { panic("the answer has no name") },
+	} {
+		l := loader(t, st, 2*writesPerTransaction)
+		inner := l.Modules()[0].Import
+		l.Modules = func() []module.Module {
+			return []module.Module{{Import: func(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
+				w, g, err := inner(r)
+				return fail(w), g, err
+			}}}
+		}
+		if _, err := l.Load(t.Context(), rec, false); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want %q", err, name)
+		}
+		if tw, ok := Of(st, id); !ok || tw.Loading || len(things.All(st, store.Scope{Account: id})) != 2*writesPerTransaction {
+			t.Errorf("%s: the twin was changed", name)
+		}
 	}
 }
