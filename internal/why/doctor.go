@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
@@ -18,6 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
@@ -78,6 +81,11 @@ func (x *Explainer) diagnose(ctx context.Context, account, region, cluster strin
 	for i := range nodes.Nodes {
 		diagnoseNode(&d, &nodes.Nodes[i])
 	}
+	if settled && !d.Settling {
+		if d.Settling, err = x.booting(ctx, account); err != nil {
+			return d, err
+		}
+	}
 	if settled && d.Settling {
 		return d, nil
 	}
@@ -88,6 +96,26 @@ func (x *Explainer) diagnose(ctx context.Context, account, region, cluster strin
 	}
 	d.Sort()
 	return d, nil
+}
+
+// booting reports whether instances of a twin, which start when its clusters have been copied, have not yet run their user data. Until then,
+// it is not known of all of them which clusters they join.
+func (x *Explainer) booting(ctx context.Context, account string) (bool, error) {
+	if x.cfg.IsTwin == nil || !x.cfg.IsTwin(account) {
+		return false, nil
+	}
+	out, err := x.cfg.EC2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{{Name: aws.String("instance-state-name"), Values: []string{string(ec2types.InstanceStateNameRunning)}}}})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			if info, on := x.cfg.Machines.Info(aws.ToString(i.InstanceId)); !on || info.Phase == node.PhaseBooting {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 func find(d *api.Diagnosis, harm, check, subject, text string, evidence []string, fixes []advice.Fix) {

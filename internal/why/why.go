@@ -79,6 +79,7 @@ type Config struct {
 // EC2 is the part of the EC2 service that the package needs.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	DescribeInstances(ctx context.Context, in *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
 	DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
 	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
 	// VCPUUse returns how much is used of the quota that an instance type counts towards.
