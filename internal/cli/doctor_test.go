@@ -145,3 +145,49 @@ func TestQuestionsSpareTwins(t *testing.T) {
 		}
 	}
 }
+
+// The exit code of a diagnosis says what was found, whatever the form in which it is printed.
+func TestDoctorExitCodes(t *testing.T) {
+	of := func(harms ...string) api.Diagnosis {
+		d := api.Diagnosis{Cluster: "prod", Status: "ACTIVE", Checked: 7, Findings: []api.Ill{}}
+		for _, h := range harms {
+			d.Findings = append(d.Findings, api.Ill{Harm: h, Check: "node", Subject: "i-1", Text: "it is " + h, Evidence: []string{"seen"}})
+		}
+		return d
+	}
+	for _, tt := range []struct {
+		name   string
+		status int
+		answer api.Diagnosis
+		want   int
+	}{
+		{"nothing", 200, of(), 0},
+		{"warnings", 200, of(api.HarmWarning), 0},
+		{"errors", 200, of(api.HarmWarning, api.HarmError), 1},
+		{"errors and unknowns", 200, of(api.HarmError, api.HarmUnknown), 1},
+		{"unknowns", 200, of(api.HarmWarning, api.HarmUnknown), 3},
+		{"no such cluster", http.StatusNotFound, of(), 2},
+		{"a cluster that could not be read", api.StatusUnknown, of(), 3},
+	} {
+		for form, begins := range map[string]string{"text": "Cluster prod", "json": "{", "sarif": "{", "html": "<!"} {
+			dir := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/_drydock/doctor" || r.FormValue("cluster") != "prod" {
+					t.Errorf("%s is asked", r.URL)
+				}
+				if tt.status != 200 {
+					http.Error(w, "no", tt.status)
+					return
+				}
+				_ = json.NewEncoder(w).Encode(tt.answer)
+			})
+			var out, errs bytes.Buffer
+			code := Run(t.Context(), []string{"--data-dir", dir, "doctor", "--cluster", "prod", "--output", form}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, Config{})
+			if code != tt.want {
+				t.Errorf("%s, %s: exit code %d, want %d: %s%s", tt.name, form, code, tt.want, &out, &errs)
+			}
+			if tt.status == 200 && (!strings.HasPrefix(out.String(), begins) || len(tt.answer.Findings) > 0 && !strings.Contains(out.String(), "it is "+tt.answer.Findings[0].Harm)) {
+				t.Errorf("%s, %s: %s", tt.name, form, &out)
+			}
+		}
+	}
+}
