@@ -321,7 +321,7 @@ func TestAFullDisk(t *testing.T) {
 // long as its output is read, takes what is left. Those that run find the disk full, and scripts do not start.
 func TestMemory(t *testing.T) {
 	p, f := newPool(t, sandbox.Config{}), vfs.New(vfs.Limits{Bytes: 80 << 20, Files: 100}, nil)
-	p.Keep(20 << 20)
+	p.Keep(5 << 20)
 	const refused = "Cannot allocate memory: the scripts and programs of all simulated machines hold too many files; try again when others have ended\n"
 	holding, let := make(chan struct{}), make(chan struct{})
 	outside := func(ctx context.Context, c *shell.Call) (int, bool) {
@@ -334,7 +334,7 @@ func TestMemory(t *testing.T) {
 			fmt.Fprintln(c.Stdout, i.Size())
 			return 0, true
 		case "fetch":
-			if err := c.FS.WriteFile("/fetched", make([]byte, 9<<20), 0o644); err != nil {
+			if err := c.FS.WriteFile("/fetched", make([]byte, 4<<20), 0o644); err != nil {
 				fmt.Fprintln(c.Stderr, err)
 				return 23, true
 			}
@@ -349,10 +349,10 @@ func TestMemory(t *testing.T) {
 		return 0, false
 	}
 	for _, tt := range []struct{ script, want string }{
-		{"dd if=/dev/zero of=/large bs=1M count=9 2> /dev/null; ask; follow | { read l; ask < /dev/null; echo $?; }; ask", "9437184\n" + refused + "126\n9437184\n"},
+		{"dd if=/dev/zero of=/large bs=1M count=4 2> /dev/null; ask; follow | { read l; ask < /dev/null; echo $?; }; ask", "4194304\n" + refused + "126\n4194304\n"},
 		{"fetch; echo $?; rm /large; fetch; echo $?", "open /fetched: no space left on device\n23\n0\n"},
 		// What cannot be held is sent again when it can.
-		{"rm /fetched; dd if=/dev/zero of=/large bs=1M count=27 2> /dev/null; ask; ask; echo $?; echo small > /large; ask; ask", refused + refused + "126\n6\n6\n"},
+		{"rm /fetched; dd if=/dev/zero of=/large bs=1M count=8 2> /dev/null; ask; ask; echo $?; echo small > /large; ask; ask", refused + refused + "126\n6\n6\n"},
 	} {
 		if out, res, err := run(t, p, f, tt.script, outside); err != nil || res.Status != 0 || out != tt.want {
 			t.Errorf("%s:\n%q, want\n%q\n%+v, %v", tt.script, out, tt.want, res, err)
@@ -362,7 +362,7 @@ func TestMemory(t *testing.T) {
 	// Another machine's script.
 	ended := make(chan error)
 	go func() {
-		_, _, err := run(t, p, f, "dd if=/dev/zero of=/large bs=1M count=12 2> /dev/null; hold", outside)
+		_, _, err := run(t, p, f, "dd if=/dev/zero of=/large bs=1M count=4 2> /dev/null; hold", outside)
 		ended <- err
 	}()
 	select {
