@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -43,6 +44,7 @@ type fargates struct {
 	profiles   func() (map[store.Key]bool, error) // the clusters that have profiles
 	restConfig func(planeID string) (*rest.Config, error)
 	network    func(account, region string) fargate.Network
+	able       atomic.Bool // machines can run containers here
 
 	mu       sync.Mutex
 	machines map[string]*fargateMachine // by network interface
@@ -53,6 +55,7 @@ type fargateMachine struct {
 	in          node.Fargate
 	mu          sync.Mutex
 	credentials aws.Credentials
+	failed      *node.Step // the last attempt to start it
 }
 
 type runningFargate struct {
@@ -286,8 +289,11 @@ func (f *fargates) runtimeFor(ctx context.Context, c eks.ClusterStatus, tag stri
 	why := ""
 	if cluster.IPFamily == string(ekstypes.IpFamilyIpv6) {
 		why = "machines that run containers have no IPv6 addresses"
-	} else if r := probe.Run(); !r.Available {
-		why = r.Why() + " (drydock doctor containers)"
+	} else if !f.able.Load() { // asking takes a process with namespaces
+		r := probe.Run()
+		if f.able.Store(r.Available); !r.Available {
+			why = r.Why() + " (drydock doctor containers)"
+		}
 	}
 	switch {
 	case why == "":
@@ -312,15 +318,43 @@ func (f *fargates) Start(ctx context.Context, in node.Fargate) error {
 	if f.machines[in.ID] == nil {
 		f.machines[in.ID] = &fargateMachine{in: in}
 	}
+	m := f.machines[in.ID]
 	f.mu.Unlock()
+	var err error
 	if boxed {
-		return f.m.boxes.StartFargate(ctx, in)
+		err = f.m.boxes.StartFargate(ctx, in)
+	} else {
+		err = f.runtime.StartFargate(ctx, in)
 	}
-	return f.runtime.StartFargate(ctx, in)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed = nil; err != nil {
+		m.failed = &node.Step{
+			Name: machine.EventBoot, Evidence: err.Error(), Cause: node.CauseOf(err), Decision: node.DecisionOf(err),
+			Account: in.Account, Region: in.Region, Cluster: in.ClusterName, InstanceID: in.ID, Time: time.Now(),
+		}
+	}
+	return err
+}
+
+// failed returns why a machine could not be started, or nil.
+func (f *fargates) failed(id string) *node.Step {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	m := f.machines[id]
+	f.mu.Unlock()
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed
 }
 
 // isBox reports whether a machine runs containers.
-func (f *fargates) isBox(in node.Fargate) bool { return in.Runtime == "containers" }
+func (f *fargates) isBox(in node.Fargate) bool { return in.Runtime == machine.Containers }
 
 // primary returns the network interface of a machine.
 func (f *fargates) primary(ctx context.Context, in machine.Instance) (machine.Interface, error) {

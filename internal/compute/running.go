@@ -41,7 +41,7 @@ func (m *Machines) FargateOf(account, region, cluster string) []string {
 }
 
 // FargatePod returns the machine for a pod, which may not be running yet.
-func (m *Machines) FargatePod(account, region, cluster string, pod types.UID) (id, roleARN string, ok bool) {
+func (m *Machines) FargatePod(account, region, cluster string, pod types.UID) (fargate.PodMachine, bool) {
 	return fargate.Of(m.cfg.Store, account, region, cluster, pod)
 }
 
@@ -49,6 +49,9 @@ func (m *Machines) FargatePod(account, region, cluster string, pod types.UID) (i
 func (m *Machines) Info(id string) (node.Info, bool) {
 	if info, ok := m.boxes.Info(id); ok {
 		return info, true
+	}
+	if s := m.fargates.failed(id); s != nil {
+		return node.Info{InstanceID: id, Phase: node.PhaseBooting, Problem: s.Evidence, Since: s.Time, Steps: []node.Step{*s}}, true
 	}
 	if _, ok := m.fargates.machine(id); ok {
 		return m.fargates.runtime.Info(id)
@@ -77,7 +80,7 @@ func (m *Machines) Call(ctx context.Context, in machine.Instance, c node.Call) e
 func (m *Machines) TryPull(ctx context.Context, id, name string) error {
 	in, ok := m.Running(id)
 	if !ok {
-		return fmt.Errorf("instance %s is not running", id)
+		return fmt.Errorf("the machine %s is not running", id)
 	}
 	n, err := image.Parse(name)
 	if err != nil {

@@ -35,9 +35,12 @@ var (
 	ErrKilled = errors.New("the program was killed")
 )
 
+// Containers is the name of the runtime whose machines run containers.
+const Containers = "containers"
+
 // Runtime runs machines. All methods may be called concurrently.
 type Runtime interface {
-	// Name says which runtime this is: "simulated" or "containers".
+	// Name says which runtime this is: "simulated" or Containers.
 	Name() string
 	// Start switches a machine on and returns when it has started to boot. The machine stays on until it is stopped
 	// or the runtime shuts down; ctx bounds the call only. Starting a machine that is on does nothing. After a

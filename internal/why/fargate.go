@@ -9,6 +9,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -68,8 +69,8 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 			out.Reason = paged(x.fargateRefusal(ctx, account, region, cluster, pod, c.Reason, c.Message))
 		}
 	}
-	if id, role, ok := x.cfg.Machines.FargatePod(account, region, cluster, pod.UID); ok {
-		x.fargateMachine(&out, account, region, id, role)
+	if m, ok := x.cfg.Machines.FargatePod(account, region, cluster, pod.UID); ok {
+		x.fargateMachine(&out, account, region, m.ID, m.RoleARN)
 	} else if out.Evidence == "" {
 		out.Evidence = "Fargate has not processed it yet"
 	}
@@ -191,8 +192,9 @@ func (c *podChain) fargate(e *fargateExplanation) bool {
 	return true
 }
 
-// logging adds a note about the logs of a Fargate pod. sends is the step of its log router, or nil if it has none.
-func (c *podChain) logging(sends *node.Step) {
+// logging adds a note about the logs of a Fargate pod. runtime is that of its machine, and sends the step of its log router, or
+// nil if it has none.
+func (c *podChain) logging(runtime string, sends *node.Step) {
 	if c.pod.Spec.SchedulerName != fargate.SchedulerName {
 		return
 	}
@@ -202,30 +204,33 @@ func (c *podChain) logging(sends *node.Step) {
 	case fargate.LoggingDisabled:
 		c.Notes = append(c.Notes, says+": Fargate's log router is configured by the ConfigMap aws-observability/aws-logging, for pods created after it")
 	default:
-		if sends != nil {
+		switch {
+		case sends != nil:
 			c.Notes = append(c.Notes, says+": "+sends.Evidence)
-			return
+		case runtime == machine.Containers:
+			c.Notes = append(c.Notes, says+": the log router has not started")
+		default:
+			c.Notes = append(c.Notes, says+", but nothing is sent: containers of simulated machines write no logs")
 		}
-		c.Notes = append(c.Notes, says+", but nothing is sent: containers of simulated machines write no logs")
 	}
 }
 
-// logs returns the step of the log router of a Fargate pod, or nil if its machine has none.
-func (c *podChain) logs() *node.Step {
+// logs returns the runtime of a Fargate pod's machine and the step of its log router, or nil if it has none.
+func (c *podChain) logs() (runtime string, sends *node.Step) {
 	if c.pod.Spec.SchedulerName != fargate.SchedulerName {
-		return nil
+		return "", nil
 	}
-	id, _, ok := c.x.cfg.Machines.FargatePod(c.facts.Account, c.facts.Region, c.facts.Cluster, c.pod.UID)
+	m, ok := c.x.cfg.Machines.FargatePod(c.facts.Account, c.facts.Region, c.facts.Cluster, c.pod.UID)
 	if !ok {
-		return nil
+		return "", nil
 	}
-	info, _ := c.x.cfg.Machines.Info(id)
+	info, _ := c.x.cfg.Machines.Info(m.ID)
 	for i := range info.Steps {
 		if info.Steps[i].Name == node.StepLogs {
-			return &info.Steps[i]
+			return m.Runtime, &info.Steps[i]
 		}
 	}
-	return nil
+	return m.Runtime, nil
 }
 
 func oneSketch(text string, commands ...string) []advice.Fix {

@@ -15,18 +15,19 @@ import (
 func TestWherePodsOfFargateLog(t *testing.T) {
 	sends := &node.Step{Name: node.StepLogs, OK: true, Evidence: "logs are sent to /shop"}
 	for _, tt := range []struct {
-		scheduler, says string
-		sends           *node.Step
-		want            string
+		scheduler, says, runtime string
+		sends                    *node.Step
+		want                     string
 	}{
-		{"fargate-scheduler", "LoggingEnabled", nil, "LoggingEnabled, but nothing is sent: containers of simulated machines write no logs"},
-		{"fargate-scheduler", "LoggingEnabled", sends, "LoggingEnabled: logs are sent to /shop"},
-		{"fargate-scheduler", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", nil, "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND: Fargate's log router"},
-		{"fargate-scheduler", "", nil, ""},
-		{"default-scheduler", "LoggingEnabled", nil, ""},
+		{"fargate-scheduler", "LoggingEnabled", "", nil, "LoggingEnabled, but nothing is sent: containers of simulated machines write no logs"},
+		{"fargate-scheduler", "LoggingEnabled", "containers", nil, "LoggingEnabled: the log router has not started"},
+		{"fargate-scheduler", "LoggingEnabled", "containers", sends, "LoggingEnabled: logs are sent to /shop"},
+		{"fargate-scheduler", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", "containers", nil, "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND: Fargate's log router"},
+		{"fargate-scheduler", "", "", nil, ""},
+		{"default-scheduler", "LoggingEnabled", "", nil, ""},
 	} {
 		c := &podChain{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"Logging": tt.says}}, Spec: corev1.PodSpec{SchedulerName: tt.scheduler}}}
-		c.logging(tt.sends)
+		c.logging(tt.runtime, tt.sends)
 		if got := strings.Join(c.Notes, ""); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s, %q: %q", tt.scheduler, tt.says, got)
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -136,7 +137,7 @@ type Machines interface {
 	// FargateOf returns the Fargate machines that are nodes of a cluster.
 	FargateOf(account, region, cluster string) []string
 	// FargatePod returns the machine for a pod. It may not be running yet.
-	FargatePod(account, region, cluster string, pod types.UID) (id, roleARN string, ok bool)
+	FargatePod(account, region, cluster string, pod types.UID) (fargate.PodMachine, bool)
 	// Info returns the status of a machine of either kind.
 	Info(id string) (node.Info, bool)
 	// PodSteps returns what holds a pod back on a machine.

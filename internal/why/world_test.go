@@ -12,6 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 )
 
@@ -49,8 +50,8 @@ func (noMachines) FargateNode(_, _, _ string) (machine.Instance, bool) {
 
 func (noMachines) FargateOf(_, _, _ string) []string { return nil }
 
-func (noMachines) FargatePod(_, _, _ string, _ types.UID) (id, roleARN string, ok bool) {
-	return "", "", false
+func (noMachines) FargatePod(_, _, _ string, _ types.UID) (m fargate.PodMachine, ok bool) {
+	return m, false
 }
 
 func (noMachines) Info(string) (node.Info, bool) { return node.Info{}, false }

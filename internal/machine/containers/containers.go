@@ -94,8 +94,8 @@ func New(cfg Config) *Runtime {
 	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, machines: map[string]*Machine{}, changed: make(chan struct{})}
 }
 
-// Name is "containers".
-func (r *Runtime) Name() string { return "containers" }
+// Name is that of package machine.
+func (r *Runtime) Name() string { return machine.Containers }
 
 // Start implements machine.Runtime.
 func (r *Runtime) Start(_ context.Context, in machine.Instance) error {

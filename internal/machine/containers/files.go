@@ -26,8 +26,10 @@ func (m *Machine) Files() (machine.Files, error) {
 // ReadDir returns the entries of a folder for the daemon itself. It works even on machines whose image has no shell.
 func (m *Machine) ReadDir(name string) ([]fs.DirEntry, error) { return files{m}.ReadDir(name) }
 
-// Stat describes a file for the daemon itself, and ReadAt returns at most limit bytes of one from an offset.
+// Stat describes a file for the daemon itself.
 func (m *Machine) Stat(name string) (fs.FileInfo, error) { return files{m}.Stat(name) }
+
+// ReadAt returns at most limit bytes of a file from an offset, for the daemon itself. At the end of the file, it returns none.
 func (m *Machine) ReadAt(name string, offset, limit int64) ([]byte, error) {
 	b, _, err := files{m}.ask(inside.ReadFile, inside.FileRequest{Name: name, Offset: offset, Limit: limit}, nil)
 	return b, err
@@ -190,4 +192,6 @@ func (i info) Size() int64        { return i.FileInfo.Size }
 func (i info) Mode() fs.FileMode  { return i.FileInfo.Mode }
 func (i info) ModTime() time.Time { return i.FileInfo.ModTime }
 func (i info) IsDir() bool        { return i.FileInfo.Mode.IsDir() }
-func (i info) Sys() any           { return &syscall.Stat_t{Uid: uint32(i.UID), Gid: uint32(i.GID)} }
+func (i info) Sys() any {
+	return &syscall.Stat_t{Uid: uint32(i.UID), Gid: uint32(i.GID), Ino: i.Inode}
+}

@@ -1,5 +1,5 @@
 // Package containers runs the nodes whose machines run containers (package machine/containers): a real containerd and a
-// real kubelet per instance.
+// real kubelet per instance, and per pod of Fargate.
 //
 // A node joins by the same steps as a simulated one. The daemon takes those that a kubelet's own log would bury: it reads
 // the user data at the instance's metadata service, gets the credentials of the instance's role, asks through AWS's network

@@ -50,7 +50,7 @@ func (i *instance) runFargate(ctx context.Context) {
 	})
 }
 
-// prepareFargate configures how the pod gets its address.
+// prepareFargate configures how the pod gets its address, and how the kubelet pulls images.
 func (i *instance) prepareFargate(ctx context.Context) error {
 	cni, err := json.Marshal(map[string]any{
 		"cniVersion": "1.0.0", "name": "fargate", "plugins": []any{map[string]any{"type": "drydock-cni", "machineAddress": i.in.PrivateIP}},
@@ -58,21 +58,28 @@ func (i *instance) prepareFargate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return i.machine.Write(ctx, "/etc/cni/net.d/10-fargate.conflist", cni, 0o644)
+	if err := i.machine.Write(ctx, "/etc/cni/net.d/10-fargate.conflist", cni, 0o644); err != nil {
+		return err
+	}
+	return i.writeCredentials(ctx)
 }
 
 // credentialsFile has the credentials of the pod execution role for the program that lets the kubelet pull from ECR. Pods do not
 // see the machine's files.
 const credentialsFile = "/var/lib/drydock/aws-credentials"
 
-// renewCredentials is how often the file is written. Credentials are renewed when they are valid for less than ten minutes.
-const renewCredentials = 4 * time.Minute
+const (
+	// renewCredentials is how often the file is written. Credentials are renewed when they are valid for less than ten minutes.
+	renewCredentials = 4 * time.Minute
+	// fargateRetry is how long a failure waits for the next attempt.
+	fargateRetry = 5 * time.Second
+)
 
 // writeCredentials writes the credentials of the pod execution role.
 func (i *instance) writeCredentials(ctx context.Context) error {
 	c, err := i.rt.cfg.Credentials(ctx, i.in.ID)
 	if err != nil {
-		return err
+		return &stepError{node.StepCredentials, fmt.Errorf("getting the credentials of the pod execution role: %w", err)}
 	}
 	return i.machine.Write(ctx, credentialsFile, fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\naws_session_token = %s\n",
 		c.AccessKeyID, c.SecretAccessKey, c.SessionToken), 0o600)
@@ -85,18 +92,29 @@ func (i *instance) serveFargate(ctx context.Context, c *client, nodeName string)
 	if i.fargate.Logging != nil {
 		running.Go(func() { i.sendLogs(ctx, c) })
 	}
-	proxy, err := proxyConfig(nodeName, "127.0.0.1")
-	if err == nil {
-		err = i.machine.StartProgram(ctx, launch.KubeProxy, proxy)
+	running.Go(func() {
+		i.untilDone(ctx, "starting kube-proxy for a pod of Fargate", func() error {
+			proxy, err := proxyConfig(nodeName, "127.0.0.1")
+			if err != nil {
+				return err
+			}
+			return i.machine.StartProgram(ctx, launch.KubeProxy, proxy)
+		})
+	})
+	for timing.Sleep(ctx, i.rt.clock, renewCredentials) {
+		i.untilDone(ctx, "renewing the credentials of a pod execution role", func() error { return i.writeCredentials(ctx) })
 	}
-	if err != nil && ctx.Err() == nil {
-		i.rt.log.Warn("starting kube-proxy for a pod of Fargate", "machine", i.in.ID, "err", err)
-	}
+}
+
+// untilDone tries something until it succeeds or ctx ends.
+func (i *instance) untilDone(ctx context.Context, what string, do func() error) {
 	for {
-		if err := i.writeCredentials(ctx); err != nil && ctx.Err() == nil {
-			i.rt.log.Warn("renewing the credentials of a pod execution role", "machine", i.in.ID, "err", err)
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return
 		}
-		if !timing.Sleep(ctx, i.rt.clock, renewCredentials) {
+		i.rt.log.Warn(what, "machine", i.in.ID, "err", err)
+		if !timing.Sleep(ctx, i.rt.clock, fargateRetry) {
 			return
 		}
 	}

@@ -43,8 +43,9 @@ type world struct {
 	eni      map[string]Interface
 	made     int
 	machines map[string]node.Fargate
-	dead     bool // machines do not join
-	panics   int  // how many more look-ups of the profile panic
+	dead     bool  // machines do not join
+	broken   error // why machines do not start
+	panics   int   // how many more look-ups of the profile panic
 	groups   []string
 	policies []SecurityGroupPolicy
 	// badGroups says what is wrong with the groups.
@@ -185,8 +186,11 @@ func (w *world) RemoveInterface(_ context.Context, id string) error {
 func (w *world) Start(ctx context.Context, in node.Fargate) error {
 	w.mu.Lock()
 	w.machines[in.ID] = in
-	dead := w.dead
+	dead, broken := w.dead, w.broken
 	w.mu.Unlock()
+	if broken != nil {
+		return broken
+	}
 	if !dead {
 		n := &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: in.NodeName, Labels: in.Labels},
@@ -398,6 +402,20 @@ func TestMachinesThatDoNotJoin(t *testing.T) {
 	w.settles([4]int{1, 1, 1, 1})
 }
 
+// A machine that cannot be started is replaced after the same time.
+func TestMachinesThatDoNotStart(t *testing.T) {
+	w := newWorld(t)
+	w.timeout, w.broken = 300*time.Millisecond, errors.New("no room")
+	w.start()
+	w.create("web", nil)
+	w.eventually("web", "Warning FailedScheduling: Pod provisioning timed out (will retry)")
+	w.mu.Lock()
+	w.broken = nil
+	w.mu.Unlock()
+	w.bound("web")
+	w.settles([4]int{1, 1, 1, 1})
+}
+
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runtime = "containers"
@@ -565,7 +583,7 @@ func TestLogsThatAreSent(t *testing.T) {
 	}{
 		{"to a group", cloudwatch, "", "Normal LoggingEnabled: Successfully enabled logging for pod", "LoggingEnabled", true},
 		{
-			"to one of two", cloudwatch + firehose, "", "Warning LoggingDisabled: Drydock has no destination for the output plugin kinesis_firehose: logs are sent by the others only",
+			"to one of two", cloudwatch + firehose, "", "Warning LoggingOutputNotAvailable: Drydock has no destination for the output plugin kinesis_firehose: logs are sent by the others only",
 			"LoggingEnabled", true,
 		},
 		{

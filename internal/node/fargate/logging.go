@@ -25,6 +25,8 @@ const (
 	loggingNamespace = "aws-observability"
 	loggingName      = "aws-logging"
 	loggingEnabled   = "LoggingEnabled"
+	// This is Drydock's own: on AWS, logs go to all outputs.
+	loggingPartly = "LoggingOutputNotAvailable"
 	// LoggingDisabled is the annotation's value, before a colon and the reason.
 	LoggingDisabled = "LoggingDisabled"
 	// Why pods do not log, after that. The first is documented.
@@ -50,9 +52,6 @@ type loggingAnswer struct {
 	data         map[string]string
 	without      []string
 }
-
-// runtimeContainers is the runtime of machines whose containers print something.
-const runtimeContainers = "containers"
 
 // sent returns the answer for a pod whose logs are to be sent.
 func (l loggingAnswer) sent(region string) loggingAnswer {
@@ -95,7 +94,7 @@ func (s *Scheduler) noteLogging(ctx context.Context, pod *corev1.Pod, l loggingA
 	}
 	s.event(ctx, pod, kind, event, text)
 	if len(l.without) > 0 {
-		s.event(ctx, pod, corev1.EventTypeWarning, LoggingDisabled, "Drydock has no destination for the output plugin "+strings.Join(l.without, ", ")+": logs are sent by the others only")
+		s.event(ctx, pod, corev1.EventTypeWarning, loggingPartly, "Drydock has no destination for the output plugin "+strings.Join(l.without, ", ")+": logs are sent by the others only")
 	}
 }
 

@@ -119,9 +119,15 @@ func (s *Scheduler) instance(m *podMachine, c Cluster) node.Fargate {
 	}
 }
 
-// Of returns the network interface of a pod's machine, by which the runtime identifies the machine, and the profile's
-// role. It returns false if there is no machine yet.
-func Of(st *store.Store, account, region, cluster string, pod types.UID) (id, roleARN string, ok bool) {
+// A PodMachine is the machine of a pod.
+type PodMachine struct {
+	ID      string // its network interface, by which the runtime identifies the machine
+	RoleARN string // of the profile
+	Runtime string // see node.Fargate
+}
+
+// Of returns the machine of a pod, or false if there is none yet.
+func Of(st *store.Store, account, region, cluster string, pod types.UID) (PodMachine, bool) {
 	m, err := machines.Get(st, store.Key{Account: account, Region: region, ID: cluster + "/" + string(pod)})
-	return m.Interface, m.RoleARN, err == nil && m.Interface != ""
+	return PodMachine{ID: m.Interface, RoleARN: m.RoleARN, Runtime: m.Runtime}, err == nil && m.Interface != ""
 }

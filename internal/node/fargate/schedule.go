@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/fargatesizes"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -97,7 +98,7 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	if profile.Runtime == runtimeContainers {
+	if profile.Runtime == machine.Containers {
 		logging = logging.sent(s.cfg.Region)
 	} else {
 		logging.data = nil
@@ -182,6 +183,7 @@ func (s *Scheduler) claims(ctx context.Context) claims {
 
 // launch does what is missing between a machine's record and its pod's binding.
 func (s *Scheduler) launch(ctx context.Context, pod *corev1.Pod, m *podMachine) (time.Duration, error) {
+	var failed error // to start it
 	if !s.running(m) {
 		cluster, err := s.cfg.Describe(ctx)
 		if err != nil {
@@ -196,23 +198,21 @@ func (s *Scheduler) launch(ctx context.Context, pod *corev1.Pod, m *podMachine) 
 				return s.unattached(ctx, pod, m, err)
 			}
 		}
-		if err := s.start(ctx, m, cluster); err != nil {
-			return 0, err
-		}
+		failed = s.start(ctx, m, cluster)
 	}
 	if pod.Spec.NodeName != "" {
-		return 0, nil
+		return 0, failed
 	}
 	if pod.DeletionTimestamp != nil {
-		return 0, nil // the pod is being deleted, and the machine is removed afterwards
+		return 0, failed // the pod is being deleted, and the machine is removed afterwards
 	}
 	name := m.nodeName(s.cfg.Region)
 	obj, ok, err := s.nodes.GetByKey(name)
-	if n, isNode := obj.(*corev1.Node); err == nil && ok && isNode && kube.NodeReady(n) && n.Spec.ProviderID == m.providerID(s.cfg.Region) {
+	if n, isNode := obj.(*corev1.Node); failed == nil && err == nil && ok && isNode && kube.NodeReady(n) && n.Spec.ProviderID == m.providerID(s.cfg.Region) {
 		return 0, s.bind(ctx, pod, name)
 	}
 	if wait := m.Since.Add(s.cfg.Timeout).Sub(s.clock.Now()); wait > 0 {
-		return wait, nil
+		return wait, failed
 	}
 	s.event(ctx, pod, corev1.EventTypeWarning, "FailedScheduling", "Pod provisioning timed out (will retry)")
 	return time.Millisecond, s.remove(ctx, m)

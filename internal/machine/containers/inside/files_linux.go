@@ -94,7 +94,7 @@ const maxEntries = 2048
 func infoOf(i fs.FileInfo) FileInfo {
 	out := FileInfo{Name: i.Name(), Size: i.Size(), Mode: i.Mode(), ModTime: i.ModTime()}
 	if st, ok := i.Sys().(*syscall.Stat_t); ok {
-		out.UID, out.GID = int(st.Uid), int(st.Gid)
+		out.UID, out.GID, out.Inode = int(st.Uid), int(st.Gid), st.Ino
 	}
 	return out
 }

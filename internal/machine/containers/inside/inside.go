@@ -231,6 +231,7 @@ type FileInfo struct {
 	Mode     fs.FileMode
 	ModTime  time.Time
 	UID, GID int
+	Inode    uint64
 }
 
 // A Response answers a request.

@@ -2,6 +2,7 @@ package logrouter
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -38,6 +39,35 @@ func (s section) only(known []string) error {
 		}
 	}
 	return nil
+}
+
+// wants returns an error if a setting has another value than the only one that is available, which is its default.
+func (s section) wants(key, value string) error {
+	got := s.get(key)
+	if got == "" || strings.EqualFold(got, value) {
+		return nil
+	}
+	if value == "on" && isTrue(got) || value == "off" && isFalse(got) {
+		return nil
+	}
+	return fmt.Errorf("the setting %s with the value %s is not available in Drydock", key, got)
+}
+
+// compile compiles an expression, which may be written as /EXPRESSION/ or /EXPRESSION/OPTIONS, as in Ruby.
+// https://docs.fluentbit.io/manual/data-pipeline/parsers/regular-expression
+func compile(expr string) (*regexp.Regexp, error) {
+	if body, ok := strings.CutPrefix(expr, "/"); ok {
+		if end := strings.LastIndexByte(body, '/'); end >= 0 && strings.Trim(body[end+1:], "imo") == "" {
+			body, expr = body[end+1:], body[:end]
+			if strings.Contains(body, "i") {
+				expr = "(?i)" + expr
+			}
+			if strings.Contains(body, "m") { // dots match newlines, too
+				expr = "(?s)" + expr
+			}
+		}
+	}
+	return regexp.Compile(expr)
 }
 
 // sections returns the directives of a text, whose form was checked by package fargate.

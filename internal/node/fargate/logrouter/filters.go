@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,11 +21,18 @@ func newFilter(s section, parsers map[string]*parser) (filter, error) {
 	switch name {
 	case "parser":
 		known = []string{"key_name", "parser", "preserve_key", "reserve_data", "unescape_key"}
-		do, err = parserFilter(s, parsers)
+		if err = s.wants("unescape_key", "off"); err == nil {
+			do, err = parserFilter(s, parsers)
+		}
 	case "kubernetes":
 		known = []string{
 			"merge_log", "merge_log_key", "merge_log_trim", "keep_log", "labels", "annotations", "buffer_size", "kube_meta_cache_ttl", "kube_url", "kube_tag_prefix", "kube_ca_file",
 			"kube_token_file", "k8s-logging.parser", "k8s-logging.exclude", "use_kubelet", "kubelet_port",
+		}
+		for _, d := range [][2]string{{"merge_log_trim", "on"}, {"k8s-logging.parser", "off"}, {"kube_tag_prefix", tagPrefix}} {
+			if err == nil {
+				err = s.wants(d[0], d[1])
+			}
 		}
 		do = kubernetesFilter(s)
 	case "grep":
@@ -86,16 +94,21 @@ func kubernetesFilter(s section) func(*record) bool {
 	merge, mergeKey := isTrue(s.get("merge_log")), s.get("merge_log_key")
 	has := func(key string) bool { return s.get(key) == "" || isTrue(s.get(key)) } // on by default
 	keep, labels, annotations := has("keep_log"), has("labels"), has("annotations")
+	exclude := isTrue(s.get("k8s-logging.exclude"))
 	return func(r *record) bool {
-		var merged map[string]any
-		if text, ok := r.fields["log"].(string); ok && merge && json.Unmarshal([]byte(text), &merged) == nil && merged != nil {
-			if !keep {
-				delete(r.fields, "log")
-			}
-			if mergeKey != "" {
-				r.fields[mergeKey] = merged
-			} else {
-				maps.Copy(r.fields, merged)
+		if exclude && excluded(r) {
+			return false
+		}
+		if text, ok := r.fields["log"].(string); ok && merge {
+			if merged, ok := jsonObject(text); ok {
+				if !keep {
+					delete(r.fields, "log")
+				}
+				if mergeKey != "" {
+					r.fields[mergeKey] = merged
+				} else {
+					maps.Copy(r.fields, merged)
+				}
 			}
 		}
 		k := map[string]any{
@@ -113,6 +126,20 @@ func kubernetesFilter(s section) func(*record) bool {
 	}
 }
 
+// excluded reports whether a pod's annotations exclude a record: all of them, or those of a stream or a container.
+// https://docs.fluentbit.io/manual/pipeline/filters/kubernetes#kubernetes-pod-annotations
+func excluded(r *record) bool {
+	names := []string{"fluentbit.io/exclude"}
+	if stream, ok := r.fields["stream"].(string); ok {
+		names = append(names, names[0]+"_"+stream)
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		return isTrue(r.source.Annotations[name]) || isTrue(r.source.Annotations[name+"-"+r.source.Container])
+	})
+}
+
+// As in Fluent Bit, whose Logical_Op is legacy by default, the first Regex decides about a record that no Exclude before it has
+// dropped. https://docs.fluentbit.io/manual/pipeline/filters/grep
 func grepFilter(s section) (func(*record) bool, error) {
 	type rule struct {
 		key     string
@@ -125,7 +152,7 @@ func grepFilter(s section) (func(*record) bool, error) {
 			continue
 		}
 		key, expr, _ := strings.Cut(x.value, " ")
-		re, err := regexp.Compile(strings.TrimSpace(expr))
+		re, err := compile(strings.TrimSpace(expr))
 		if err != nil {
 			return nil, fmt.Errorf("invalid expression %q: %w", expr, err)
 		}
@@ -134,7 +161,11 @@ func grepFilter(s section) (func(*record) bool, error) {
 	return func(r *record) bool {
 		for _, rule := range rules {
 			text, ok := lookUp(r.fields, rule.key)
-			if (ok && rule.re.MatchString(text)) == rule.exclude {
+			matches := ok && rule.re.MatchString(text)
+			if !rule.exclude {
+				return matches
+			}
+			if matches {
 				return false
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +27,12 @@ type Source struct {
 	Labels, Annotations    map[string]string
 }
 
+// tagPrefix stands for the folder of the log files.
+const tagPrefix = "kube.var.log.containers."
+
 // tag returns the tag of records, which Fluent Bit makes from the name of the log file.
 func (s *Source) tag() string {
-	return "kube.var.log.containers." + s.Pod + "_" + s.Namespace + "_" + s.Container + "-" + s.ContainerID + ".log"
+	return tagPrefix + s.Pod + "_" + s.Namespace + "_" + s.Container + "-" + s.ContainerID + ".log"
 }
 
 // An Output is a log group.
@@ -44,15 +46,14 @@ type Output struct {
 	stream, prefix, logKey string
 }
 
-// An Event is one for a stream of CloudWatch Logs.
+// An Event is what one line becomes in a stream of CloudWatch Logs.
 type Event struct {
-	Output  *Output
 	Stream  string
 	Time    time.Time
 	Message string
 }
 
-// A Router is what a configuration says.
+// A Router turns lines into events, as a configuration says.
 type Router struct {
 	Outputs []*Output
 	// Without are the outputs whose destinations are not there.
@@ -147,32 +148,36 @@ func newOutput(s section, region string) (*Output, error) {
 	return o, nil
 }
 
-// Route returns the events of a line of a container's log file, which has the time, the stream and the text as containerd
-// writes them. at is the events' time unless a parser finds another.
-func (r *Router) Route(src *Source, line string, at time.Time) []Event {
+// Route returns the event for an output of a line of a container's log file, which has the time, the stream and the text as
+// containerd writes them. at is the event's time unless a parser finds another. ok is false if the output gets no event.
+func (r *Router) Route(src *Source, line string, at time.Time, o *Output) (e Event, ok bool) {
+	if !o.match(src.tag()) {
+		return Event{}, false
+	}
 	rec := &record{tag: src.tag(), at: at, fields: map[string]any{"log": line}, source: src}
 	for _, f := range r.filters {
 		if f.match(rec.tag) && !f.do(rec) {
-			return nil
+			return Event{}, false
 		}
 	}
-	var out []Event
-	for _, o := range r.Outputs {
-		if !o.match(rec.tag) {
-			continue
-		}
-		message, ok := o.message(rec)
-		if !ok {
-			continue
-		}
-		stream := o.stream
-		if stream == "" {
-			stream = o.prefix + rec.tag
-		}
-		out = append(out, Event{Output: o, Stream: stream, Time: rec.at, Message: message})
+	message, ok := o.message(rec)
+	if len(message) > MaxMessage {
+		message = strings.ToValidUTF8(message[:MaxMessage], "")
 	}
-	return out
+	return Event{Stream: o.Stream(src), Time: rec.at, Message: message}, ok
 }
+
+// Stream returns the name of the stream of a container's events.
+func (o *Output) Stream(src *Source) string {
+	if o.stream != "" {
+		return o.stream
+	}
+	return o.prefix + src.tag()
+}
+
+// MaxMessage is how many bytes of a message are sent: CloudWatch Logs adds 26 to them, and the sum may be 256 KiB.
+// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/logs/cloudwatch_limits_cwl.html
+const MaxMessage = 256<<10 - 26
 
 // message returns the text of an event: the record as JSON, or one of its fields.
 func (o *Output) message(r *record) (string, bool) {
@@ -201,7 +206,7 @@ type matcher func(tag string) bool
 
 func newMatcher(s section) (matcher, error) {
 	if expr := s.get("match_regex"); expr != "" {
-		re, err := regexp.Compile(expr)
+		re, err := compile(expr)
 		if err != nil {
 			return nil, fmt.Errorf("invalid Match_Regex %q: %w", expr, err)
 		}
@@ -216,6 +221,14 @@ func newMatcher(s section) (matcher, error) {
 
 // escape leaves only asterisks with a meaning.
 var escape = strings.NewReplacer(`\`, `\\`, "[", `\[`, "?", `\?`)
+
+func isFalse(v string) bool {
+	switch strings.ToLower(v) {
+	case "false", "off", "no", "0":
+		return true
+	}
+	return false
+}
 
 func isTrue(v string) bool {
 	switch strings.ToLower(v) {

@@ -2,8 +2,11 @@ package logrouter
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,12 +26,15 @@ func newParser(s section) (*parser, error) {
 	if err := s.only([]string{"name", "format", "regex", "time_key", "time_format", "time_keep", "time_strict", "types", "decode_field_as", "decode_field", "skip_empty_values"}); err != nil {
 		return nil, fmt.Errorf("parser %s: %w", name, err)
 	}
+	if err := s.wants("skip_empty_values", "on"); err != nil {
+		return nil, fmt.Errorf("parser %s: %w", name, err)
+	}
 	p := &parser{timeKey: s.get("time_key"), keepTime: isTrue(s.get("time_keep")), types: map[string]string{}}
 	switch format := strings.ToLower(s.get("format")); format {
 	case "json":
 	case "regex":
 		var err error
-		if p.re, err = regexp.Compile(s.get("regex")); err != nil {
+		if p.re, err = compile(s.get("regex")); err != nil {
 			return nil, fmt.Errorf("parser %s: invalid Regex: %w", name, err)
 		}
 	default:
@@ -40,25 +46,28 @@ func newParser(s section) (*parser, error) {
 	}
 	for _, t := range strings.Fields(s.get("types")) {
 		field, kind, _ := strings.Cut(t, ":")
-		p.types[field] = strings.ToLower(kind)
+		kind = strings.ToLower(kind)
+		if !slices.Contains([]string{"string", "integer", "float", "bool"}, kind) {
+			return nil, fmt.Errorf("parser %s: the type %s is not available in Drydock", name, t)
+		}
+		p.types[field] = kind
 	}
 	for _, d := range append(s.all("decode_field_as"), s.all("decode_field")...) {
 		how, field, _ := strings.Cut(d, " ")
-		if how != "json" && how != "escaped" && how != "escaped_utf8" {
+		if how != "json" {
 			return nil, fmt.Errorf("parser %s: the decoder %s is not available in Drydock", name, how)
 		}
-		if how == "json" {
-			p.decode = append(p.decode, strings.Fields(field)...)
-		}
+		p.decode = append(p.decode, strings.Fields(field)...)
 	}
 	return p, nil
 }
 
-// parse returns the fields of a text, and the time that they tell, or false if the text has another form.
+// parse returns the fields of a text, and the time in them, or false if the text has another form.
 func (p *parser) parse(text string, at time.Time) (map[string]any, time.Time, bool) {
 	fields := map[string]any{}
 	if p.re == nil {
-		if json.Unmarshal([]byte(text), &fields) != nil || fields == nil {
+		var ok bool
+		if fields, ok = jsonObject(text); !ok {
 			return nil, at, false
 		}
 	} else {
@@ -73,24 +82,40 @@ func (p *parser) parse(text string, at time.Time) (map[string]any, time.Time, bo
 		}
 	}
 	for _, name := range p.decode {
-		var v any
-		if text, ok := fields[name].(string); ok && json.Unmarshal([]byte(text), &v) == nil {
-			if m, ok := v.(map[string]any); ok {
+		if text, ok := fields[name].(string); ok {
+			if m, ok := jsonObject(text); ok {
 				fields[name] = m
 			}
 		}
 	}
 	if text, ok := fields[p.timeKey].(string); ok && p.timeLayout != "" {
-		if t, err := time.Parse(p.timeLayout, text); err == nil {
-			at = t
-		} else if t, err := time.Parse(strings.Replace(p.timeLayout, "-0700", "Z07:00", 1), text); err == nil {
+		t, err := time.Parse(p.timeLayout, text)
+		if err != nil {
+			t, err = time.Parse(strings.Replace(p.timeLayout, "-0700", "Z07:00", 1), text)
+		}
+		if err == nil && t.Year() == 0 { // as in Fluent Bit, a format without a year means this one
+			t = t.AddDate(at.Year(), 0, 0)
+		}
+		if err == nil && t.Unix() >= 0 { // CloudWatch Logs knows no earlier time
 			at = t
 		}
-		if !p.keepTime {
+		if err == nil && !p.keepTime {
 			delete(fields, p.timeKey)
 		}
 	}
 	return fields, at, true
+}
+
+// jsonObject decodes a JSON object. Its numbers stay as they are written.
+func jsonObject(text string) (map[string]any, bool) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var out map[string]any
+	if err := d.Decode(&out); err != nil || out == nil {
+		return nil, false
+	}
+	_, err := d.Token()
+	return out, errors.Is(err, io.EOF)
 }
 
 func (p *parser) typed(name, text string) any {
@@ -120,9 +145,8 @@ var directives = strings.NewReplacer(
 
 // layout returns Go's layout of a format of strptime.
 func layout(format string) (string, error) {
-	out := directives.Replace(format)
-	if i := strings.IndexByte(out, '%'); i >= 0 && !strings.Contains(format, "%%") {
+	if strings.Contains(directives.Replace(strings.ReplaceAll(format, "%%", "")), "%") {
 		return "", fmt.Errorf("the Time_Format %s is not available in Drydock", format)
 	}
-	return out, nil
+	return directives.Replace(format), nil
 }
