@@ -143,11 +143,15 @@ func readFrame(r io.Reader, admit func(size int) error) ([]byte, error) {
 			return nil, err
 		}
 	}
-	room := size
-	if admit == nil {
-		room = min(size, 1<<20) // a child that claims a size has to send that much
+	if admit != nil { // exactly the memory that was admitted
+		b := make([]byte, size)
+		_, err := io.ReadFull(r, b)
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return b, err
 	}
-	b := bytes.NewBuffer(make([]byte, 0, room))
+	b := bytes.NewBuffer(make([]byte, 0, min(size, 1<<20))) // who claims a size has to send that much
 	if n, err := io.CopyN(b, r, int64(size)); err != nil {
 		if n > 0 && errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -192,6 +193,9 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	}
 	end := <-ended
 	end.Changes = vfs.Diff(job.Files, files.Image())
+	c.calling.Lock()
+	c.sent = nil
+	c.calling.Unlock()
 	return c.tell(message{ID: id, End: end})
 }
 
@@ -203,8 +207,13 @@ func (c *child) call(job int64, files *vfs.FS, m *callMessage) error {
 		c.sent = nil
 	}
 	now := files.Image()
-	m.Changes, c.sent = vfs.Diff(c.sent, now), now
-	return c.tell(message{ID: job, Call: m})
+	m.Changes = vfs.Diff(c.sent, now)
+	if err := c.tell(message{ID: job, Call: m}); err != nil {
+		c.lost.Store(true)
+		return err
+	}
+	c.sent = now
+	return nil
 }
 
 // outside asks the parent to run a program.
@@ -242,6 +251,11 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	if err := c.call(job, files, &callMessage{
 		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Long: long, Terminal: terminal,
 	}); err != nil {
+		c.mu.Lock()
+		delete(c.pending, id)
+		c.mu.Unlock()
+		<-c.slots
+		fmt.Fprintf(call.Stderr, "%s: %v\n", call.Args[0], err)
 		return 1, true
 	}
 	printing := true
@@ -304,11 +318,17 @@ type output struct {
 	err bool
 }
 
-func (o output) Write(p []byte) (int, error) {
-	if err := o.c.tell(message{ID: o.job, Output: &outputMessage{Text: p, Err: o.err}}); err != nil {
-		return 0, err
+// maxOutput bounds what one message has of it, in bytes: a program may write all of a large file at once.
+const maxOutput = 64 << 10
+
+func (o output) Write(p []byte) (n int, err error) {
+	for part := range slices.Chunk(p, maxOutput) {
+		if err := o.c.tell(message{ID: o.job, Output: &outputMessage{Text: part, Err: o.err}}); err != nil {
+			return n, err
+		}
+		n += len(part)
 	}
-	return len(p), nil
+	return n, nil
 }
 
 // A typist lets the programs of a job read the terminal. Each Read asks the parent for the next input.

@@ -210,7 +210,30 @@ type conversation struct {
 	limits vfs.Limits
 	forget func()
 
-	arriving sync.Mutex // while a large message arrives
+	stopping sync.Mutex // of the fields below
+	stopped  bool       // the job is to be stopped
+	arriving bool       // a large message arrives, so the process continues until then
+
+	answering sync.RWMutex // for reading while a large answer is sent
+}
+
+// pause stops the job, or lets it continue.
+func (c *conversation) pause(stop bool) {
+	c.stopping.Lock()
+	defer c.stopping.Unlock()
+	if c.stopped = stop; !c.arriving {
+		c.w.Pause(stop)
+	}
+}
+
+// arrive says whether a large message arrives. Such a message holds up those of other machines, so the process of a stopped job
+// continues to send it.
+func (c *conversation) arrive(begins bool) {
+	c.stopping.Lock()
+	defer c.stopping.Unlock()
+	if c.arriving = begins; c.stopped {
+		c.w.Pause(!begins)
+	}
 }
 
 func (c *conversation) send(m message) error {
@@ -251,13 +274,17 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	c.limits, c.forget = limits, func() {}
 	defer func() { c.forget() }()
 	if err := c.keep(first); err != nil {
+		c.clean = true
+		if !errors.Is(err, syscall.ENOMEM) {
+			return shell.Result{}, fmt.Errorf("copying the files for a script: %w", err)
+		}
 		if job.Stderr != nil {
 			fmt.Fprintf(job.Stderr, "%s: fork: Cannot allocate memory\n", cmp.Or(job.Name, "bash"))
 		}
-		c.clean = true
 		return shell.Result{Status: 254}, nil
 	}
-	sent := c.pool.alone(sizeOf(first))
+	data, names := sizeOf(first)
+	sent := c.pool.alone(data + names)
 	err := c.send(message{Job: &jobMessage{
 		Files: first, Limits: limits, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
 		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
@@ -286,15 +313,13 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			for {
 				select {
 				case pause := <-job.Pause:
-					c.arriving.Lock() // a message that has begun to arrive holds up others
-					c.w.Pause(pause)
-					c.arriving.Unlock()
+					c.pause(pause)
 					continue
 				case <-job.Interrupt:
-					c.w.Pause(false)
+					c.pause(false)
 					_ = c.send(message{Cancel: true}) // Receive below notices a dead child
 				case <-calls.Done():
-					c.w.Pause(false) // it may run another script
+					c.pause(false) // it may run another script
 				}
 				return
 			}
@@ -313,11 +338,17 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 				return err
 			}
 			held = min(int64(size), maxFrames)
-			c.arriving.Lock()
+			c.arrive(true)
 			return nil
 		})
+		if err == nil {
+			// The files of an answer that the child has received may make room for those that it sends. A child that sends also
+			// receives, so this ends.
+			c.answering.Lock()
+			c.answering.Unlock() //nolint:staticcheck // that was all
+		}
 		if held > 0 {
-			c.arriving.Unlock()
+			c.arrive(false)
 		}
 		handled := func() {
 			c.pool.frames.Release(held)
@@ -381,19 +412,23 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 				defer cancel()
 				defer programs.Delete(m.Call.ID)
 				a := &answerMessage{ID: m.Call.ID, Status: 126, Found: true, Stderr: []byte(noMemory), Lost: lost}
-				if err == nil {
+				switch {
+				case err != nil && !errors.Is(err, syscall.ENOMEM):
+					a.Stderr = []byte(err.Error() + "\n")
+				case err == nil:
 					a = answer(called, job, files, limits, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
 				}
 				large := isLarge(sizeOfChanges(a.Changes))
 				if !large {
 					forget()
 				}
-				<-slots // before the child learns that it may send the next one
-				// A dead child needs no answer; Receive notices it.
-				_ = c.send(message{Answer: a})
-				if large { // a stopped child does not receive
-					forget()
+				<-slots    // before the child learns that it may send the next one
+				if large { // a stopped child does not receive, so its files count until then
+					c.answering.RLock()
+					defer c.answering.RUnlock()
+					defer forget()
 				}
+				_ = c.send(message{Answer: a}) // a dead child needs no answer; Receive notices it
 			})
 		case m.Drop != 0:
 			if cancel, ok := programs.Load(m.Drop); ok {
@@ -415,19 +450,22 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}
 }
 
-// sizeOf returns the size of an image's files in bytes.
-func sizeOf(image []vfs.Record) int64 {
-	var n int64
+// recordSize is about what a file takes besides its names and its content, in bytes.
+const recordSize = 256
+
+// sizeOf returns the size of an image's files in bytes, and that of everything else in it.
+func sizeOf(image []vfs.Record) (data, names int64) {
 	for i := range image {
-		n += int64(len(image[i].Data))
+		data += int64(len(image[i].Data))
+		names += int64(len(image[i].Path) + len(image[i].Target) + recordSize)
 	}
-	return n
+	return data, names
 }
 
 func sizeOfChanges(changes []vfs.Change) int64 {
 	var n int64
 	for i := range changes {
-		n += int64(len(changes[i].Data))
+		n += int64(len(changes[i].Data) + len(changes[i].Path) + len(changes[i].Target) + recordSize)
 	}
 	return n
 }
@@ -435,11 +473,12 @@ func sizeOfChanges(changes []vfs.Change) int64 {
 // copyOf returns a file system with an image's files. Until it is forgotten, it may grow as far as the limits and the memory for
 // all scripts and programs allow.
 func (p *Pool) copyOf(image []vfs.Record, limits vfs.Limits) (files *vfs.FS, forget func(), err error) {
-	own := max(sizeOf(image), ownCopy)
+	data, names := sizeOf(image)
+	own := max(data+names, ownCopy)
 	if !p.kept.Take(own - ownCopy) {
 		return nil, func() {}, syscall.ENOMEM
 	}
-	files = vfs.New(vfs.Limits{Bytes: min(own, limits.Bytes), Files: limits.Files}, nil)
+	files = vfs.New(vfs.Limits{Bytes: min(own-names, limits.Bytes), Files: limits.Files}, nil)
 	files.Share(p.kept, limits.Bytes)
 	forget = func() {
 		files.Release()

@@ -389,6 +389,61 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestAStoppedJobWithLargeFiles stops a job that has begun to send large files. They arrive, because other machines wait for that,
+// and the job continues when it may.
+func TestAStoppedJobWithLargeFiles(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{}), vfs.New(vfs.Limits{Bytes: 20 << 20, Files: 100}, nil)
+	awaited, let := p.HoldFrames()
+	called := make(chan int64, 1)
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "ask" {
+			return 0, false
+		}
+		i, err := c.FS.Stat("/large")
+		if err != nil {
+			t.Error(err)
+			return 1, true
+		}
+		called <- i.Size()
+		return 0, true
+	}
+	pause, ended := make(chan bool), make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	go func() {
+		_, err := p.Run(ctx, shell.Job{
+			FS: f, Script: []byte("dd if=/dev/zero of=/large bs=1M count=10 2> /dev/null; ask; echo $?"), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
+			Outside: outside, Terminal: true, Pause: pause, Interrupt: make(chan struct{}),
+		})
+		ended <- err
+	}()
+	for !awaited() {
+		if ctx.Err() != nil {
+			t.Fatal("no large message was sent")
+		}
+		runtime.Gosched()
+	}
+	pause <- true
+	pause <- true // the first one has been heeded
+	let()
+	select {
+	case n := <-called:
+		if n != 10<<20 {
+			t.Errorf("%d bytes", n)
+		}
+	case <-ctx.Done():
+		t.Error("the files did not arrive")
+	}
+	select {
+	case pause <- false:
+	case <-ctx.Done():
+	}
+	if err := <-ended; err != nil || out.String() != "0\n" {
+		t.Errorf("%q, %v", &out, err)
+	}
+}
+
 // TestCallsCarryWhatIsNew calls many programs after a large change, which is sent once.
 func TestCallsCarryWhatIsNew(t *testing.T) {
 	p, f := newPool(t, sandbox.Config{}), newFS(t)
