@@ -48,6 +48,7 @@ type fargates struct {
 
 	mu       sync.Mutex
 	machines map[string]*fargateMachine // by network interface
+	failures map[string]node.Step       // of the machines that could not be started, by network interface
 	running  map[string]*runningFargate // by plane ID; only run uses it
 }
 
@@ -55,7 +56,6 @@ type fargateMachine struct {
 	in          node.Fargate
 	mu          sync.Mutex
 	credentials aws.Credentials
-	failed      *node.Step // the last attempt to start it
 }
 
 type runningFargate struct {
@@ -304,8 +304,26 @@ func (f *fargates) runtimeFor(ctx context.Context, c eks.ClusterStatus, tag stri
 	return f.runtime.Name(), nil
 }
 
-// Start implements fargate.Machines.
+// Start implements fargate.Machines. A failure is a step of the machine.
 func (f *fargates) Start(ctx context.Context, in node.Fargate) error {
+	err := f.boot(ctx, in)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		delete(f.failures, in.ID)
+		return nil
+	}
+	if f.failures == nil {
+		f.failures = map[string]node.Step{}
+	}
+	f.failures[in.ID] = node.Step{
+		Name: machine.EventBoot, Evidence: err.Error(), Cause: node.CauseOf(err), Decision: node.DecisionOf(err),
+		Account: in.Account, Region: in.Region, Cluster: in.ClusterName, InstanceID: in.ID, Time: time.Now(),
+	}
+	return err
+}
+
+func (f *fargates) boot(ctx context.Context, in node.Fargate) error {
 	boxed := f.isBox(in)
 	if boxed {
 		e, err := f.primary(ctx, in.Instance)
@@ -318,39 +336,22 @@ func (f *fargates) Start(ctx context.Context, in node.Fargate) error {
 	if f.machines[in.ID] == nil {
 		f.machines[in.ID] = &fargateMachine{in: in}
 	}
-	m := f.machines[in.ID]
 	f.mu.Unlock()
-	var err error
 	if boxed {
-		err = f.m.boxes.StartFargate(ctx, in)
-	} else {
-		err = f.runtime.StartFargate(ctx, in)
+		return f.m.boxes.StartFargate(ctx, in)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.failed = nil; err != nil {
-		m.failed = &node.Step{
-			Name: machine.EventBoot, Evidence: err.Error(), Cause: node.CauseOf(err), Decision: node.DecisionOf(err),
-			Account: in.Account, Region: in.Region, Cluster: in.ClusterName, InstanceID: in.ID, Time: time.Now(),
-		}
-	}
-	return err
+	return f.runtime.StartFargate(ctx, in)
 }
 
-// failed returns why a machine could not be started, or nil.
-func (f *fargates) failed(id string) *node.Step {
+// failed returns why a machine could not be started, or false. A nil f has none.
+func (f *fargates) failed(id string) (node.Step, bool) {
 	if f == nil {
-		return nil
+		return node.Step{}, false
 	}
 	f.mu.Lock()
-	m := f.machines[id]
-	f.mu.Unlock()
-	if m == nil {
-		return nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.failed
+	defer f.mu.Unlock()
+	s, ok := f.failures[id]
+	return s, ok
 }
 
 // isBox reports whether a machine runs containers.
@@ -387,6 +388,7 @@ func (f *fargates) Stop(ctx context.Context, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.machines, id)
+	delete(f.failures, id)
 	return nil
 }
 

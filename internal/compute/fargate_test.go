@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/node"
 	nodeboxes "github.com/drydock-dev/drydock/internal/node/containers"
@@ -161,5 +163,35 @@ func TestRuntimeOfFargate(t *testing.T) {
 		if got != tt.want || why != tt.why {
 			t.Errorf("tag %q, configured %q, %s: %q, %q, want %q, %q", tt.tag, tt.configured, tt.family, got, why, tt.want, tt.why)
 		}
+	}
+}
+
+// noInterfaces is EC2 without network interfaces.
+type noInterfaces struct{ EC2 }
+
+func (noInterfaces) DescribeNetworkInterfaces(context.Context, *awsec2.DescribeNetworkInterfacesInput) (*awsec2.DescribeNetworkInterfacesOutput, error) {
+	return &awsec2.DescribeNetworkInterfacesOutput{}, nil
+}
+
+// A machine that cannot be started has a step that says why, until it is gone.
+func TestFargateMachinesThatDoNotStart(t *testing.T) {
+	m := &Machines{
+		cfg:      Config{EC2: noInterfaces{}},
+		kubelets: simulated.New(node.Config{Log: testkit.Log(t)}, simulated.Options{}), boxes: nodeboxes.New(node.Config{Log: testkit.Log(t)}, nodeboxes.Options{}),
+	}
+	m.fargates = &fargates{m: m, runtime: m.kubelets, machines: map[string]*fargateMachine{}}
+	in := node.Fargate{Instance: machine.Instance{ID: "eni-1"}, Runtime: machine.Containers}
+	if err := m.fargates.Start(t.Context(), in); err == nil {
+		t.Fatal("a machine without a network interface starts")
+	}
+	info, ok := m.Info("eni-1")
+	if !ok || len(info.Steps) != 1 || info.Steps[0].OK || info.Steps[0].Name != "boot" || info.Steps[0].Evidence != "there is no network interface eni-1" {
+		t.Errorf("info %+v, %t", info, ok)
+	}
+	if err := m.fargates.Stop(t.Context(), "eni-1"); err != nil {
+		t.Fatal(err)
+	}
+	if info, ok := m.Info("eni-1"); ok {
+		t.Errorf("a machine that is gone has the steps %+v", info.Steps)
 	}
 }

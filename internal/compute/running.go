@@ -50,8 +50,8 @@ func (m *Machines) Info(id string) (node.Info, bool) {
 	if info, ok := m.boxes.Info(id); ok {
 		return info, true
 	}
-	if s := m.fargates.failed(id); s != nil {
-		return node.Info{InstanceID: id, Phase: node.PhaseBooting, Problem: s.Evidence, Since: s.Time, Steps: []node.Step{*s}}, true
+	if s, ok := m.fargates.failed(id); ok {
+		return node.Info{InstanceID: id, Phase: node.PhaseBooting, Problem: s.Evidence, Since: s.Time, Steps: []node.Step{s}}, true
 	}
 	if _, ok := m.fargates.machine(id); ok {
 		return m.fargates.runtime.Info(id)

@@ -5,20 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate/logrouter"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // diskFiles are the files of a machine in a folder.
@@ -332,4 +338,46 @@ func TestLogsOfPodsThatAreGone(t *testing.T) {
 	w.restart(exclude)
 	w.prints("2026-11-29T08:59:00Z c")
 	w.passes("", "c")
+}
+
+// Only an answer that the pod is not there means that it was deleted.
+func TestPodOfAMachine(t *testing.T) {
+	var status int
+	var body string
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/namespaces/shop/pods/web" {
+			t.Errorf("path %s", r.URL.Path)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	defer srv.Close()
+	rt := &Runtime{clock: clock.RealClock{}, cfg: node.Config{Credentials: func(context.Context, string) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "s"}, nil
+	}}}
+	c := &client{i: &instance{rt: rt, in: machine.Instance{Region: "us-east-1"}}, cfg: &userdata.Config{Endpoint: srv.URL}, http: srv.Client()}
+	for _, tt := range []struct {
+		status  int
+		uid     string
+		want    bool
+		failure string
+	}{
+		{200, "u-1", true, ""},
+		{200, "u-2", false, ""},
+		{404, "", false, ""},
+		{403, "", false, ""},
+		{401, "", false, "asking the cluster for the pod: Unauthorized"},
+		{429, "", false, "asking the cluster for the pod: 429 Too Many Requests"},
+		{500, "", false, "asking the cluster for the pod: 500 Internal Server Error"},
+	} {
+		status, body = tt.status, `{"metadata":{"uid":"`+tt.uid+`"}}`
+		p, err := c.pod(t.Context(), &node.Fargate{Namespace: "shop", Pod: "web", PodUID: "u-1"})
+		failure := ""
+		if err != nil {
+			failure = err.Error()
+		}
+		if (p != nil) != tt.want || failure != tt.failure {
+			t.Errorf("%d, %q: %v, %q", tt.status, tt.uid, p, failure)
+		}
+	}
 }
