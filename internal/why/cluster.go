@@ -136,11 +136,15 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		out.Nodes = append(out.Nodes, e)
 	}
 	out.Notes = append(out.Notes, x.clusterFaultNotes(account, region, cluster)...)
-	notes, err := x.cfg.EKS.UpdateNotes(ctx, cluster)
+	entries := x.unreadEntries(account, cluster)
+	notes, err := x.cfg.EKS.UpdateNotes(ctx, cluster, len(entries) == 0)
 	if err != nil {
 		return out, err
 	}
 	out.Notes = slices.Concat(out.Notes, notes, x.unreadUpdates(account, cluster))
+	if len(entries) > 0 {
+		out.Notes = append(out.Notes, "who can log in is unknown: "+strings.Join(entries, "; "))
+	}
 	out.Endpoint, err = x.endpointAccess(ctx, account, region, cluster)
 	return out, err
 }

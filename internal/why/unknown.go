@@ -43,6 +43,13 @@ func (x *Explainer) unreadUpdates(account, of string) []string {
 	})
 }
 
+// unreadEntries returns which access entries were not read of a cluster of a twin.
+func (x *Explainer) unreadEntries(account, cluster string) []string {
+	return x.unknown(account, func(g recording.Gap) bool {
+		return g.Service == "eks" && g.Cluster == cluster && (g.Operation == "ListAccessEntries" || g.Operation == "DescribeAccessEntry")
+	})
+}
+
 // An unknownError says that a question cannot be answered because the source of a twin did not return something.
 type unknownError struct {
 	what    string

@@ -342,6 +342,24 @@ func TestUnreadUpdates(t *testing.T) {
 	}
 }
 
+// Why says of which cluster there are access entries that were not read.
+func TestUnreadEntries(t *testing.T) {
+	x := New(Config{Gaps: func(string) []recording.Gap {
+		return []recording.Gap{
+			{Service: "eks", Operation: "ListAccessEntries", Cluster: "c", Subject: "c", Code: "AccessDeniedException"},
+			{Service: "eks", Operation: "DescribeAccessEntry", Cluster: "c2", Subject: "c2/arn:aws:iam::111122223333:role/a", Code: "AccessDeniedException"},
+			{Service: "eks", Operation: "ListAssociatedAccessPolicies", Cluster: "c3", Subject: "c3/arn:aws:iam::111122223333:role/a", Code: "AccessDeniedException"},
+		}
+	}})
+	for of, want := range map[string]string{
+		"c": "the source did not allow eks:ListAccessEntries for c", "c2": "the source did not allow eks:DescribeAccessEntry for c2/arn:aws:iam::111122223333:role/a", "c3": "", "d": "",
+	} {
+		if got := strings.Join(x.unreadEntries("111122223333", of), "; "); got != want {
+			t.Errorf("%s: %s", of, got)
+		}
+	}
+}
+
 // noClusters is an EKS without clusters.
 type noClusters struct{ EKS }
 

@@ -94,8 +94,9 @@ type EKS interface {
 	DescribeNodegroup(ctx context.Context, in *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error)
 	// NodegroupLaunchIssue returns why the last launch of a node group failed, or nil if it did not fail.
 	NodegroupLaunchIssue(ctx context.Context, cluster, nodegroup string) (*ekstypes.Issue, error)
-	// UpdateNotes returns why an update of a cluster has not succeeded, and why a change of its version would be refused.
-	UpdateNotes(ctx context.Context, cluster string) ([]string, error)
+	// UpdateNotes returns why an update of a cluster has not succeeded, and why a change of its version would be refused. If
+	// entriesKnown is false, there may be access entries that were not read.
+	UpdateNotes(ctx context.Context, cluster string, entriesKnown bool) ([]string, error)
 	// NodegroupUpdateNotes returns why an update of a node group has not succeeded.
 	NodegroupUpdateNotes(ctx context.Context, cluster, nodegroup string) ([]string, error)
 	APIEndpoints(ctx context.Context, account, region string) ([]eks.APIEndpoint, error)

@@ -295,8 +295,9 @@ func TestCreateFargateProfileRefusesWhatAWSRefuses(t *testing.T) {
 				in.Selectors = append(in.Selectors, in.Selectors[0])
 			}
 		}, "InvalidParameterException", "Request contains more than 5 Selectors"},
-		{"hostile namespace", func(in *awseks.CreateFargateProfileInput) { in.Selectors[0].Namespace = aws.String("shop\x00") }, "InvalidParameterException", "Invalid Selector: 'shop\x00' is not a valid namespace"},
-		{"hostile label", func(in *awseks.CreateFargateProfileInput) { in.Selectors[0].Labels = map[string]string{"a b": "c"} }, "InvalidParameterException", "Invalid Selector: 'a b=c' is not a valid label"},
+		{"hostile namespace", func(in *awseks.CreateFargateProfileInput) { in.Selectors[0].Namespace = aws.String("shop\x00") }, "InvalidParameterException", "The namespace provided is invalid."},
+		{"underscore in a namespace", func(in *awseks.CreateFargateProfileInput) { in.Selectors[0].Namespace = aws.String("bad_ns") }, "InvalidParameterException", "The namespace provided is invalid."},
+		{"hostile label", func(in *awseks.CreateFargateProfileInput) { in.Selectors[0].Labels = map[string]string{"a b": "c"} }, "InvalidParameterException", "Selector label provided is invalid."},
 		{"reserved name", func(in *awseks.CreateFargateProfileInput) { in.FargateProfileName = aws.String("eks-mine") }, "InvalidParameterException", "The fargate profile name starts with the reserved prefix: 'eks-'."},
 		{"name", func(in *awseks.CreateFargateProfileInput) { in.FargateProfileName = aws.String("-a") }, "InvalidParameterException", "The fargateProfileName parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores."},
 		{"no cluster", func(in *awseks.CreateFargateProfileInput) { in.ClusterName = aws.String("none") }, "ResourceNotFoundException", "No cluster found for name: none."},

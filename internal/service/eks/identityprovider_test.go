@@ -66,7 +66,7 @@ func TestIdentityProviders(t *testing.T) {
 	w.planes.mu.Lock()
 	w.planes.unadopted = true
 	w.planes.mu.Unlock()
-	if notes := strings.Join(w.updateNotes(), "\n"); !strings.Contains(notes, "nobody can log in with the identity provider idp yet: the API server on this machine cannot fetch https://idp.example.com/realm/.well-known/openid-configuration") {
+	if notes := strings.Join(w.updateNotes(), "\n"); !strings.Contains(notes, "users of the identity provider idp cannot log in yet: the API server on this machine cannot fetch https://idp.example.com/realm/.well-known/openid-configuration") {
 		t.Errorf("drydock why cluster says %q", notes)
 	}
 	if p := accepted(); p == nil || *p.IssuerUrl != "https://idp.example.com/realm" {

@@ -368,11 +368,11 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 			func(in *awseks.CreateNodegroupInput) { in.Labels = map[string]string{"kubernetes.io/x": "y"} },
 			"InvalidParameterException", "Label cannot start with reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]",
 		},
-		"a label that is none": {
+		"a label with an invalid key": {
 			func(in *awseks.CreateNodegroupInput) { in.Labels = map[string]string{"bad key!": "y"} },
 			"InvalidParameterException", "Invalid value: bad key! : field must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
 		},
-		"a taint that is none": {
+		"a taint with an invalid key": {
 			func(in *awseks.CreateNodegroupInput) {
 				in.Taints = []ekstypes.Taint{{Key: aws.String("bad key!"), Effect: ekstypes.TaintEffectNoSchedule}}
 			},

@@ -68,7 +68,7 @@ func TestAConnectedCluster(t *testing.T) {
 	if err != nil || got.Cluster.ConnectorConfig.ActivationCode != nil || *got.Cluster.ConnectorConfig.ActivationId != *c.ConnectorConfig.ActivationId || *got.Cluster.ConnectorConfig.Provider != "GKE" {
 		t.Errorf("DescribeCluster: %+v, %v", got, err)
 	}
-	notes, err := w.svc.UpdateNotes(awsapi.WithCall(ctx, &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "far")
+	notes, err := w.svc.UpdateNotes(awsapi.WithCall(ctx, &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "far", true)
 	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "cluster far is a connected cluster. It stays PENDING") {
 		t.Errorf("notes %q, %v", notes, err)
 	}

@@ -80,7 +80,7 @@ func (w *world) upgraded(in *awseks.UpdateClusterVersionInput) *ekstypes.Update 
 // updateNotes returns what drydock why cluster says about the updates of the cluster.
 func (w *world) updateNotes() []string {
 	w.Helper()
-	out, err := w.svc.UpdateNotes(awsapi.WithCall(w.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+	out, err := w.svc.UpdateNotes(awsapi.WithCall(w.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev", true)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -52,11 +52,12 @@ func errConfigurationFormat(cluster, name string) error {
 	return invalid(cluster, name, "The ConfigurationValues provided is not in valid YAML or JSON format.")
 }
 
-// The two texts below are from memory.
+// from memory
 func errConfigurationSize(cluster, name string) error {
 	return invalid(cluster, name, "ConfigurationValue provided in request is not supported: it is too long")
 }
 
+// from memory
 func errRole(cluster, name, role string) error {
 	return invalid(cluster, name, "Invalid serviceAccountRoleArn: %s", role)
 }
@@ -66,11 +67,12 @@ func errServiceAccount(cluster, name, account string) error {
 	return invalid(cluster, name, "Service account %s in pod identity configuration is not supported for addon %s", account, name)
 }
 
-// The three texts below are from memory.
+// from memory
 func errAssociationTwice(cluster, name, account string) error {
 	return invalid(cluster, name, "Service account %s is given more than once in pod identity configuration", account)
 }
 
+// from memory
 func errNoServiceAccount(cluster, name string) error {
 	return invalid(cluster, name, "ServiceAccountRoleArn is not supported for addon %s", name)
 }

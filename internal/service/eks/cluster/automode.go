@@ -202,7 +202,7 @@ func errAutoModeAddons(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "When EKS Auto Mode is enabled, bootstrapSelfManagedAddons must be set to false.")
 }
 
-// The following texts are from memory.
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-cluster-automode-requires-api-auth
 func errAutoModeAuthentication(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "When EKS Auto Mode is enabled, you must use an EKS access config authentication mode of API_AND_CONFIG_MAP or API")
 }
@@ -212,18 +212,22 @@ func errNodeRoleRequired(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "When Compute Config nodeRoleArn is null or empty, nodePool list cannot be populated.")
 }
 
+// from memory
 func errNodePoolsWithoutAutoMode(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "When Compute Config is disabled, nodePools must be empty.")
 }
 
+// from memory
 func errNodePool(cluster, pool string) error {
 	return ekserr.InvalidParameter(cluster, "Invalid node pool: %s. Valid values are %s.", pool, strings.Join([]string{"general-purpose", "system"}, ", "))
 }
 
+// from memory
 func errNodeRole(cluster, role string) error {
 	return ekserr.InvalidParameter(cluster, "The role %s does not exist or does not allow ec2.amazonaws.com to assume it.", role)
 }
 
+// from memory
 func errNetworkConfigFixed(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "The serviceIpv4Cidr and the ipFamily of a cluster cannot be updated.")
 }

@@ -100,18 +100,17 @@ func errServiceCIDRWithIPv6(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "serviceIpv4Cidr cannot be specified when creating an \"ipv6\" cluster")
 }
 
-// The three texts below are from memory; the rules are
-// https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html,
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html and
-// https://docs.aws.amazon.com/eks/latest/userguide/hybrid-nodes-cluster-prep.html.
+// The rule is https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html, the text from memory.
 func errSubnetsWithoutIPv6(cluster string, subnets []string) error {
 	return ekserr.InvalidParameter(cluster, "The following subnets do not have an IPv6 CIDR block associated, which an \"ipv6\" cluster requires: [%s]", strings.Join(subnets, ", "))
 }
 
+// The rule is https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html, the text from memory.
 func errIPv6Region(cluster, region string) error {
 	return ekserr.InvalidParameter(cluster, "ipFamily \"ipv6\" is not supported in region %s", region)
 }
 
+// The rule is https://docs.aws.amazon.com/eks/latest/userguide/hybrid-nodes-cluster-prep.html, the text from memory.
 func errRemoteNetworkIPv6(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "remoteNetworkConfig cannot be specified when creating an \"ipv6\" cluster")
 }

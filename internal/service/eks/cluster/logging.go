@@ -115,6 +115,7 @@ func (s *Service) applyLogging(ctx context.Context, key store.Key, planeID strin
 			return fmt.Errorf("creating the log group: %w", err)
 		}
 	}
+	s.troubles.forget(planeID) // of lines that may not be written any longer
 	return s.ControlPlanes.SetLogging(ctx, planeID, wanted)
 }
 
@@ -135,7 +136,7 @@ func ignoreExisting(err error) error {
 // https://github.com/terraform-aws-modules/terraform-aws-eks/issues/920
 func (s *Service) WriteLogs(ctx context.Context, planeID, instance string, lines []plane.LogLine) error {
 	err := s.writeLogs(ctx, planeID, instance, lines)
-	s.troubles.note(planeID, err)
+	s.troubles.note(planeID, err, s.Now())
 	return err
 }
 

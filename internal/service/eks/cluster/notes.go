@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
@@ -29,11 +30,17 @@ import (
 // restarts, because then everything is tried again.
 type troubles struct {
 	mu  sync.Mutex
-	now map[string]error // by what was tried
+	now map[string]trouble // by what was tried
 }
 
-// note records the outcome of an attempt.
-func (t *troubles) note(what string, err error) {
+// A trouble is the error of the last attempt, and the time of the first that failed.
+type trouble struct {
+	err   error
+	since time.Time
+}
+
+// note records the outcome of an attempt at a time.
+func (t *troubles) note(what string, err error, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil {
@@ -41,13 +48,19 @@ func (t *troubles) note(what string, err error) {
 		return
 	}
 	if t.now == nil {
-		t.now = map[string]error{}
+		t.now = map[string]trouble{}
 	}
-	t.now[what] = err
+	if old, ok := t.now[what]; ok {
+		at = old.since
+	}
+	t.now[what] = trouble{err, at}
 }
 
-// of returns the error of the last attempt, or nil.
-func (t *troubles) of(what string) error {
+// forget is for what is not tried any longer, or is tried anew.
+func (t *troubles) forget(what string) { t.note(what, nil, time.Time{}) }
+
+// of returns the trouble with something, whose error is nil if there is none.
+func (t *troubles) of(what string) trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.now[what]
@@ -55,8 +68,9 @@ func (t *troubles) of(what string) error {
 
 // UpdateNotes explains what EKS cannot do for a cluster at the moment, which updates are in progress, why the last one of a type
 // has failed, what keeps add-ons, node groups, logins, logs and EKS Auto Mode from working, until when the last upgrade can be
-// rolled back, and why the next change of the version would be refused.
-func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, error) {
+// rolled back, and why the next change of the version would be refused. entriesKnown is false if not all access entries of the
+// cluster are known, which can be so in a twin.
+func (s *Service) UpdateNotes(ctx context.Context, cluster string, entriesKnown bool) ([]string, error) {
 	if c, ok := record.Connected(s.Store, record.ClusterKey(awsapi.CallFrom(ctx), cluster)); ok {
 		return []string{fmt.Sprintf("cluster %s is a connected cluster. It stays %s, because the agent that would connect it needs Systems Manager's hybrid activations, which Drydock does not have", cluster, c.Cluster.Status)}, nil
 	}
@@ -65,8 +79,8 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 		return nil, err
 	}
 	var out []string
-	if err := s.troubles.of(key.String()); err != nil {
-		out = append(out, fmt.Sprintf("EKS repeats what it does while the cluster is %s, because the last attempt failed: %v", rec.Cluster.Status, err))
+	if t := s.troubles.of(key.String()); t.err != nil {
+		out = append(out, fmt.Sprintf("the cluster is %s, and EKS is retrying; the last attempt failed: %v", rec.Cluster.Status, t.err))
 	}
 	updates, err := s.versionNotes(ctx, key, rec)
 	if err != nil {
@@ -98,7 +112,7 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	for _, p := range record.IdentityProviders.All(s.Store, key.AllBelow()) {
 		if adopted, err := s.ControlPlanes.AdoptedIdentityProvider(ctx, rec.Plane.ID); err == nil && !adopted {
 			issuer := aws.ToString(p.Value.Config.IssuerUrl)
-			out = append(out, fmt.Sprintf("nobody can log in with the identity provider %s yet: the API server on this machine cannot fetch %s/.well-known/openid-configuration or the signing keys, and retries every 10 seconds", aws.ToString(p.Value.Config.IdentityProviderConfigName), strings.TrimSuffix(issuer, "/")))
+			out = append(out, fmt.Sprintf("users of the identity provider %s cannot log in yet: the API server on this machine cannot fetch %s/.well-known/openid-configuration or the signing keys, and retries every 10 seconds", aws.ToString(p.Value.Config.IdentityProviderConfigName), strings.TrimSuffix(issuer, "/")))
 		}
 	}
 	for _, c := range record.Capabilities.All(s.Store, key.AllBelow()) { // see decision 102
@@ -124,7 +138,7 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	s.gatherRollback(ctx, key, ev)
 	out = append(out, s.authorityNotes(rec, ev)...)
 	if ev.unknown == "" {
-		out = append(out, s.accessNotes(ctx, key, rec)...)
+		out = append(out, s.accessNotes(ctx, key, rec, entriesKnown)...)
 	}
 	if next := nextVersion(*rec.Cluster.Version); offered(next) {
 		if behind := ev.nodegroupsBehind(next); len(behind) > 0 {
@@ -199,22 +213,35 @@ func (s *Service) stateNotes(key store.Key, rec record.Cluster) []string {
 	if rec.HalfEncrypted {
 		out = append(out, fmt.Sprintf("the control plane encrypts new data with %s, but not all older data yet: aws eks associate-encryption-config with the same key encrypts the rest", rec.KeyARN()))
 	}
-	if err := s.troubles.of(rec.Plane.ID); err != nil && len(enabledLogs(rec.Cluster.Logging)) > 0 {
-		out = append(out, fmt.Sprintf("the logs of the control plane do not reach the log group %s: %v", logGroup(key.ID), err))
+	if t := s.troubles.of(rec.Plane.ID); t.err != nil && len(enabledLogs(rec.Cluster.Logging)) > 0 {
+		out = append(out, fmt.Sprintf("since %s the logs of the control plane have not reached the log group %s: %v", t.since.Format(time.RFC3339), logGroup(key.ID), t.err))
 	}
 	if shift, err := record.ZonalShifts.Get(s.Store, key); err == nil && shift.UID == rec.UID {
 		out = append(out, fmt.Sprintf("a zonal shift away from %s is in force: its nodes are cordoned, and node groups launch in other zones only, until it expires or aws arc-zonal-shift cancel-zonal-shift ends it", shift.Zone))
 	}
-	if end := endOfSupport(rec); s.Timing.ClusterPlatform > 0 && !end.IsZero() && end.Sub(s.Clock.Now()) < supportNotice {
-		out = append(out, fmt.Sprintf("AWS upgrades the cluster to Kubernetes %s by itself on %s, when the support of %s ends", nextVersion(*rec.Cluster.Version), end.Format(time.DateOnly), *rec.Cluster.Version))
+	if end := endOfSupport(rec); s.Timing.ClusterPlatform > 0 && !end.IsZero() {
+		version, next, day := *rec.Cluster.Version, nextVersion(*rec.Cluster.Version), end.Format(time.DateOnly)
+		switch left := end.Sub(s.Clock.Now()); {
+		case left <= 0: // which lasts in a twin that is not moved
+			out = append(out, fmt.Sprintf("the support of Kubernetes %s ended on %s: AWS upgrades the cluster to %s automatically", version, day, next))
+		case left < supportNotice:
+			out = append(out, fmt.Sprintf("AWS upgrades the cluster to Kubernetes %s automatically on %s, when the support of %s ends", next, day, version))
+		}
 	}
 	return out
 }
 
-// authorityNotes explains which nodes do not trust which certificate authority: those that are older.
+// authorityNotes explains which nodes do not trust the certificate authority that signs, or one that can be activated for the
+// first time: those that are older. What is left of a failed, deleted or former authority needs no new nodes.
 func (s *Service) authorityNotes(rec record.Cluster, ev *evidence) []string {
 	var out []string
 	for _, a := range rec.Authorities {
+		signs := a.SigningStatus == ekstypes.CertificateAuthoritySigningStatusInUse
+		next := a.SigningStatus == ekstypes.CertificateAuthoritySigningStatusNotUsed && a.ActivatedAt == nil &&
+			(a.DistributionStatus == ekstypes.CertificateAuthorityDistributionStatusInProgress || a.DistributionStatus == ekstypes.CertificateAuthorityDistributionStatusComplete)
+		if a.CreatedBy == ekstypes.CertificateAuthorityCreatedByEks || !signs && !next {
+			continue
+		}
 		var older []string
 		for _, n := range ev.nodes {
 			if a.CreatedAt.After(n.CreationTimestamp.Time) {
@@ -222,8 +249,8 @@ func (s *Service) authorityNotes(rec record.Cluster, ev *evidence) []string {
 			}
 		}
 		switch {
-		case len(older) == 0 || a.CreatedBy == ekstypes.CertificateAuthorityCreatedByEks:
-		case a.SigningStatus == ekstypes.CertificateAuthoritySigningStatusInUse:
+		case len(older) == 0:
+		case signs:
 			out = append(out, fmt.Sprintf("nodes that are older than the certificate authority %s, which signs, do not trust the API server until they are replaced: %s", *a.Id, firstOf(older)))
 		default:
 			out = append(out, fmt.Sprintf("nodes are older than the certificate authority %s. Before you activate it, replace them and run aws eks update-kubeconfig: %s", *a.Id, firstOf(older)))
@@ -241,13 +268,16 @@ func firstOf(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// accessNotes explains why nobody can log in, and what does not let anybody in.
-func (s *Service) accessNotes(ctx context.Context, key store.Key, rec record.Cluster) []string {
+// accessNotes explains why no user and no role of IAM can log in, and what does not let anybody in. Users of an identity
+// provider need no access entry.
+func (s *Service) accessNotes(ctx context.Context, key store.Key, rec record.Cluster, entriesKnown bool) []string {
 	var out []string
-	if !rec.UsesConfigMap() && !slices.ContainsFunc(record.AccessEntries.All(s.Store, key.AllBelow()), func(i store.Item[record.AccessEntry]) bool {
+	if entriesKnown && !rec.UsesConfigMap() && !slices.ContainsFunc(record.AccessEntries.All(s.Store, key.AllBelow()), func(i store.Item[record.AccessEntry]) bool {
 		return !i.Value.Managed && aws.ToString(i.Value.Entry.Type) == access.TypeStandard
 	}) {
-		out = append(out, "no user and no role can log in: the authentication mode is API, and there is no access entry of type STANDARD. aws eks create-access-entry and associate-access-policy let one in")
+		of := fmt.Sprintf(" --cluster-name %s --principal-arn %s --region %s", key.ID, arn.IAM(key.Account, "role/ROLE"), key.Region)
+		out = append(out, "no IAM user or role can log in: the authentication mode is API, and there is no access entry of type STANDARD. These commands let a role ROLE administer the cluster: aws eks create-access-entry"+of+
+			" && aws eks associate-access-policy"+of+" --policy-arn arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy --access-scope type=cluster")
 	}
 	m, err := s.access.AuthMap(ctx, rec.Plane.ID)
 	switch {

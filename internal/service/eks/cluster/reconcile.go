@@ -43,7 +43,7 @@ func (s *Service) Reconciler() reconcile.Config {
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	again, err := s.step(ctx, key)
 	if ctx.Err() == nil {
-		s.troubles.note(key.String(), err)
+		s.troubles.note(key.String(), err, s.Now())
 	}
 	return again, err
 }
@@ -469,6 +469,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 	if err := s.ControlPlanes.Release(ctx, rec.Plane.ID); err != nil {
 		return 0, fmt.Errorf("releasing the control plane: %w", err)
 	}
+	s.troubles.forget(rec.Plane.ID)
 	if err := s.deleteInterfaces(svc, rec, func(ec2types.NetworkInterface) bool { return true }); err != nil {
 		return 0, err
 	}

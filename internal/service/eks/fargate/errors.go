@@ -63,9 +63,14 @@ func errSelectors(cluster, name string) error {
 	return invalid(cluster, name, "Request contains more than %d Selectors", maxSelectors)
 }
 
-// from memory
-func errSelector(cluster, name, why string) error {
-	return invalid(cluster, name, "Invalid Selector: %s", why)
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-fargate-selector-namespace-format
+func errNamespace(cluster, name string) error {
+	return invalid(cluster, name, "The namespace provided is invalid.")
+}
+
+// [seen] badmintoncryer/cdk-preflight, rules/eks/pf-eks-fargate-selector-label-key-format, for a key
+func errLabel(cluster, name string) error {
+	return invalid(cluster, name, "Selector label provided is invalid.")
 }
 
 // [seen]

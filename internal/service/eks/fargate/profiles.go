@@ -5,6 +5,7 @@ package fargate
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -197,34 +198,28 @@ func checkSelectors(cluster, name string, selectors []ekstypes.FargateProfileSel
 		switch ns := aws.ToString(sel.Namespace); {
 		case ns == "":
 			return errNoNamespace(cluster, name)
-		case len(ns) > maxLabelValue || !selectorText(ns):
-			return errSelector(cluster, name, quoted(ns)+" is not a valid namespace")
+		case len(ns) > maxLabelValue || !namespacePattern.MatchString(ns):
+			return errNamespace(cluster, name)
 		case len(sel.Labels) > maxSelectorLabels:
 			return errLabelPairs(cluster, name)
 		}
 		for k, v := range sel.Labels {
 			if k == "" || len(k) > maxLabelKey || !selectorText(k) || len(v) > maxLabelValue || !selectorText(v) {
-				return errSelector(cluster, name, quoted(k+"="+v)+" is not a valid label")
+				return errLabel(cluster, name)
 			}
 		}
 	}
 	return nil
 }
 
-// selectorText reports whether a text, possibly with wildcards, can match a Kubernetes name or
-// label.
+// namespacePattern matches the names of namespaces, possibly with wildcards.
+var namespacePattern = regexp.MustCompile(`^[a-z0-9*?]([-a-z0-9*?]*[a-z0-9*?])?$`)
+
+// selectorText reports whether a text, possibly with wildcards, can match a part of a Kubernetes label.
 func selectorText(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./*?", r))
 	})
-}
-
-// quoted quotes text from a request for an error, shortening it if necessary.
-func quoted(s string) string {
-	if len(s) > 100 {
-		s = s[:100] + "…"
-	}
-	return "'" + s + "'"
 }
 
 // checkPodExecutionRole checks that the role exists and lets Fargate assume it for

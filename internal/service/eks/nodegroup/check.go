@@ -211,7 +211,8 @@ func amiKinds() map[ekstypes.AMITypes]amiKind {
 	}
 }
 
-// supportedVersions returns the Kubernetes versions that node groups of a cluster of a version can have: its own, and three older ones.
+// supportedVersions returns the Kubernetes versions that node groups of a cluster of a version can have: its own, and three older ones,
+// which was seen for clusters of version 1.35 (see errVersionSkew).
 func supportedVersions(cluster string) []string {
 	var out []string
 	for older := range 4 {
