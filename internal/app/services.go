@@ -335,6 +335,10 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 
 		EnsureServiceRole: ensureServiceRole,
 		Held:              copies{d}.Held,
+		HeldUntil: func(id string) time.Time {
+			t, _ := account.Of(d.store, id)
+			return t.ChangedAt
+		},
 
 		Timing: d.timing,
 		Log:    d.log,

@@ -61,7 +61,7 @@ func (d *daemon) changing(ctx context.Context, call *awsapi.Call) {
 	if call.Service == "sts" || strings.HasPrefix(call.Principal.SessionName, "i-") {
 		return
 	}
-	if err := account.MarkChanged(ctx, d.store, call.Account); err != nil {
+	if err := account.MarkChanged(ctx, d.store, call.Account, time.Now()); err != nil {
 		d.log.WarnContext(ctx, "marking a twin as changed", "account", call.Account, "err", err)
 	}
 }

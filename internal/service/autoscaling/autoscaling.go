@@ -66,10 +66,12 @@ type Config struct {
 	// caller, unless it exists. nil makes none.
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 	// Held reports whether the groups of an account are left as they are: those of a twin. nil means that none are.
-	Held   func(account string) bool
-	Timing timing.Timing
-	Clock  clock.WithTicker // nil means the real clock
-	Log    *slog.Logger     // nil means slog.Default
+	Held func(account string) bool
+	// HeldUntil returns when Held has become false for an account, or zero if it was always false. Nil means that.
+	HeldUntil func(account string) time.Time
+	Timing    timing.Timing
+	Clock     clock.WithTicker // nil means the real clock
+	Log       *slog.Logger     // nil means slog.Default
 }
 
 // Service is the Auto Scaling service.

@@ -94,6 +94,13 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 			}
 		}
 	}
+	var odd []recording.Gap
+	gap := func(operation, what, group, name, why string) {
+		odd = append(odd, recording.Gap{
+			Service: "autoscaling", Operation: operation, Subject: name, Code: recording.NotModelled,
+			Message: fmt.Sprintf("%s %q of group %q was not copied: %s", what, name, group, why),
+		})
+	}
 	policyPages, err := recording.Pages[awsautoscaling.DescribePoliciesInput, awsautoscaling.DescribePoliciesOutput](r, "autoscaling", "DescribePolicies")
 	if err != nil {
 		return nil, nil, err
@@ -101,10 +108,10 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 	for _, p := range policyPages {
 		for _, pol := range p.Output.ScalingPolicies {
 			group, name := aws.ToString(pol.AutoScalingGroupName), aws.ToString(pol.PolicyName)
-			if name == "" || pol.PolicyType == nil || !strings.HasSuffix(aws.ToString(pol.PolicyARN), ":autoScalingGroupName/"+group+":policyName/"+name) {
-				return nil, nil, fmt.Errorf("the source's answer to autoscaling:DescribePolicies: policy %q has no type, or an ARN of another one", name)
-			}
-			if known[group] {
+			switch {
+			case name == "" || pol.PolicyType == nil || !strings.HasSuffix(aws.ToString(pol.PolicyARN), ":autoScalingGroupName/"+group+":policyName/"+name):
+				gap("DescribePolicies", "scaling policy", group, name, "it has no type, or an ARN of another one")
+			case known[group]:
 				writes = append(writes, module.Put(policies, sc.group(group).Below(name), pol))
 			}
 		}
@@ -116,10 +123,10 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 	for _, p := range scheduledPages {
 		for _, a := range p.Output.ScheduledUpdateGroupActions {
 			group, name := aws.ToString(a.AutoScalingGroupName), aws.ToString(a.ScheduledActionName)
-			if name == "" || a.StartTime == nil || !strings.HasSuffix(aws.ToString(a.ScheduledActionARN), ":autoScalingGroupName/"+group+":scheduledActionName/"+name) {
-				return nil, nil, fmt.Errorf("the source's answer to autoscaling:DescribeScheduledActions: action %q has no time, or an ARN of another one", name)
-			}
-			if known[group] {
+			switch {
+			case name == "" || a.StartTime == nil || !strings.HasSuffix(aws.ToString(a.ScheduledActionARN), ":autoScalingGroupName/"+group+":scheduledActionName/"+name):
+				gap("DescribeScheduledActions", "scheduled action", group, name, "it has no time, or an ARN of another one")
+			case known[group]:
 				writes = append(writes, module.Put(scheduled, sc.group(group).Below(name), scheduledRecord{a}))
 			}
 		}
@@ -135,5 +142,5 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 			}
 		}
 	}
-	return writes, nil, nil
+	return writes, odd, nil
 }

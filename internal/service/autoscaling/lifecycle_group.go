@@ -43,6 +43,14 @@ func (s *Service) held() func(store.Key) bool {
 	return func(k store.Key) bool { return s.cfg.Held(k.Account) }
 }
 
+// heldUntil returns when an account's groups began to act, or zero if they always have.
+func (s *Service) heldUntil(account string) time.Time {
+	if s.cfg.HeldUntil == nil {
+		return time.Time{}
+	}
+	return s.cfg.HeldUntil(account)
+}
+
 // WatchMembers watches the instances of groups. MemberGroup returns the group of a key.
 func (s *Service) WatchMembers(sc store.Scope) *store.Watcher { return members.Watch(s.store, sc) }
 

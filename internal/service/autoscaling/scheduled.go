@@ -203,7 +203,8 @@ func (s *Service) DescribeScheduledActions(ctx context.Context, in *awsautoscali
 }
 
 // carryOut changes a group's sizes when an action is due, and returns how long it is until the action is due again. An
-// action that will not be due again is deleted. One that was due while the daemon was down is carried out once.
+// action that will not be due again is deleted. One that was due while the daemon was down is carried out once. What was due while the
+// account was held has happened, or not, at its source, and is left out.
 func (s *Service) carryOut(ctx context.Context, key store.Key) (time.Duration, error) {
 	r, err := scheduled.Get(s.store, key)
 	if err != nil {
@@ -212,7 +213,7 @@ func (s *Service) carryOut(ctx context.Context, key store.Key) (time.Duration, e
 	if left := r.Action.StartTime.Sub(s.clock.Now()); left > 0 {
 		return left, nil
 	}
-	sc := scope{regional.At(key.Account, key.Region)}
+	sc, held := scope{regional.At(key.Account, key.Region)}, s.heldUntil(key.Account)
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
 		r, err := scheduled.Get(tx, key)
 		if err != nil {
@@ -223,7 +224,7 @@ func (s *Service) carryOut(ctx context.Context, key store.Key) (time.Duration, e
 			return nil
 		}
 		err = groups.Update(tx, sc.group(*a.AutoScalingGroupName), func(g *groupRecord) error {
-			if g.Deleting || !g.runs("ScheduledActions") {
+			if g.Deleting || !g.runs("ScheduledActions") || a.StartTime.Before(held) {
 				return nil
 			}
 			if was := *g; s.applyScheduled(g, a) != nil {

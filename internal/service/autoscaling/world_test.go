@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,11 +42,16 @@ type world struct {
 	subnets   []ec2types.Subnet // default subnets, by zone
 	image     string
 	stop      func()
+	svc       *autoscaling.Service
+	// held and heldUntil are what a daemon says of a twin.
+	held      atomic.Bool
+	heldUntil atomic.Pointer[time.Time]
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{TB: t, clock: clocktesting.NewFakeClock(time.Now()), faults: &faultyEC2{}, balancers: &balancers{}}
+	w.heldUntil.Store(&time.Time{})
 	var svc *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		w.faults.Service = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
@@ -63,7 +69,7 @@ func newWorld(t testing.TB) *world {
 	w.subnets = testkit.Must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
 	slices.SortFunc(w.subnets, func(a, b ec2types.Subnet) int { return strings.Compare(*a.AvailabilityZone, *b.AvailabilityZone) })
 	testkit.Run(t, w.faults.Run)
-	w.stop = testkit.Run(t, svc.Run)
+	w.stop, w.svc = testkit.Run(t, svc.Run), svc
 	return w
 }
 
@@ -71,6 +77,7 @@ func (w *world) newService(st *store.Store) *autoscaling.Service {
 	return autoscaling.New(autoscaling.Config{
 		Store: st, EC2: w.faults, Instances: w.faults, Clock: w.clock, Log: testkit.Log(w),
 		Sources: map[string]autoscaling.Sources{"elb": w.balancers, "elbv2": w.balancers},
+		Held:    func(string) bool { return w.held.Load() }, HeldUntil: func(string) time.Time { return *w.heldUntil.Load() },
 	})
 }
 

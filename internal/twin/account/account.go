@@ -21,15 +21,17 @@ type Twin struct {
 	Loading bool `json:",omitempty"`
 	// Changed is set by the first change that somebody makes. Until then, nothing in the account acts by itself.
 	Changed bool `json:",omitempty"`
-	Loaded  time.Time
-	Answers int
-	Gaps    int
+	// ChangedAt is when Changed was set.
+	ChangedAt time.Time `json:",omitzero"`
+	Loaded    time.Time
+	Answers   int
+	Gaps      int
 }
 
 // The record of an account is kept under twinID, without a region. Gaps are kept in pages under numbers.
 var (
-	twins = store.NewCollection[Twin]("twin", "account", store.Same, store.Same, store.Same) // version 2 has Changed, version 3 what was kept of IAM, version 4 whether Secrets were read
-	gaps  = store.NewCollection[gapPage]("twin", "gaps", store.Convert(placed))              // version 2 has clusters and resources of their own
+	twins = store.NewCollection[Twin]("twin", "account", store.Same, store.Same, store.Same, store.Same) // version 2 has Changed, version 3 what was kept of IAM, version 4 whether Secrets were read, version 5 ChangedAt and whether Kubernetes was
+	gaps  = store.NewCollection[gapPage]("twin", "gaps", store.Convert(placed))                          // version 2 has clusters and resources of their own
 )
 
 const twinID = "twin"

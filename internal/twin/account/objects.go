@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/atomicfile"
 	"github.com/drydock-dev/drydock/internal/module"
@@ -109,12 +110,17 @@ func Held(r store.Reader, account string) bool {
 	return ok && !t.Changed
 }
 
-// MarkChanged notes that somebody has changed something in a twin, which from then on lives like any other account.
-func MarkChanged(ctx context.Context, st *store.Store, account string) error {
+// MarkChanged notes that somebody changes something in a twin now, which from then on lives like any other account.
+func MarkChanged(ctx context.Context, st *store.Store, account string, now time.Time) error {
 	if !Held(st, account) {
 		return nil
 	}
-	return store.IgnoreNotFound(twins.UpdateOne(ctx, st, key(account), func(t *Twin) error { t.Changed = true; return nil }))
+	return store.IgnoreNotFound(twins.UpdateOne(ctx, st, key(account), func(t *Twin) error {
+		if !t.Changed {
+			t.Changed, t.ChangedAt = true, now
+		}
+		return nil
+	}))
 }
 
 // AddGaps adds gaps to a twin, without those that it has. It does nothing if the account is no twin any more, or still returns false
