@@ -18,7 +18,13 @@ type Twin struct {
 	// Clusters are those that were asked for. Empty means all.
 	Clusters []string `json:"clusters,omitempty"`
 	// Changed reports whether something was changed in it since it was loaded.
-	Changed bool      `json:"changed,omitempty"`
+	Changed bool `json:"changed,omitempty"`
+	// What else was chosen when the source was read: the members are those of recording.Source.
+	IAM          string `json:"iam,omitempty"`
+	Redacted     bool   `json:"redacted"`
+	Secrets      bool   `json:"secrets,omitempty"`
+	NoKubernetes bool   `json:"noKubernetes,omitempty"`
+
 	Caller  string    `json:"caller"`         // who read the source
 	Read    time.Time `json:"read"`           // when
 	Loaded  time.Time `json:"loaded"`         // when it was loaded into Drydock
@@ -57,11 +63,27 @@ func (t *Twin) Text() string {
 // importPatience is the timeout of loading a recording.
 const importPatience = 10 * time.Minute
 
-// ImportTwin loads a recording, in the form that twin.Recording.Send writes. An account that is in use and no twin is
-// only overwritten if replace is set. If compare is set, the Kubernetes objects of the twin that is replaced are compared first.
-func (c *Client) ImportTwin(ctx context.Context, recording io.Reader, replace, compare bool) (Twin, error) {
+// ImportOptions say how a recording is loaded.
+type ImportOptions struct {
+	// Replace overwrites an account that is in use and not a twin.
+	Replace bool
+	// Compare first compares the Kubernetes objects of the twin that is replaced.
+	Compare bool
+	// Unchanged refuses to replace a twin in which something was changed, or that was read with other choices.
+	Unchanged bool
+	// Absent refuses to replace any twin.
+	Absent bool
+}
+
+// ImportTwin loads a recording, in the form that twin.Send writes. What the options do not allow to replace is an Error with
+// http.StatusConflict.
+func (c *Client) ImportTwin(ctx context.Context, recording io.Reader, o ImportOptions) (Twin, error) {
+	query := url.Values{}
+	for name, set := range map[string]bool{"replace": o.Replace, "compare": o.Compare, "unchanged": o.Unchanged, "absent": o.Absent} {
+		query.Set(name, strconv.FormatBool(set))
+	}
 	var out Twin
-	err := c.callFor(ctx, importPatience, http.MethodPost, "twin", url.Values{"replace": {strconv.FormatBool(replace)}, "compare": {strconv.FormatBool(compare)}}, recording, &out)
+	err := c.callFor(ctx, importPatience, http.MethodPost, "twin", query, recording, &out)
 	return out, err
 }
 

@@ -66,7 +66,7 @@ func (d *daemon) changing(ctx context.Context, call *awsapi.Call) {
 	}
 }
 
-// postTwin loads the recording in the body. With ?replace=true it may overwrite an account that is no twin.
+// postTwin loads the recording in the body. The parameters are those of api.ImportOptions.
 func (d *daemon) postTwin(w http.ResponseWriter, r *http.Request) {
 	rec, err := twin.Receive(r.Body)
 	if err != nil {
@@ -80,9 +80,10 @@ func (d *daemon) postTwin(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	t, err := d.twins().Load(r.Context(), rec, r.URL.Query().Get("replace") == "true")
+	asked := func(option string) bool { return r.URL.Query().Get(option) == "true" }
+	t, err := d.twins().Load(r.Context(), rec, account.Expect{Any: asked("replace"), Unchanged: asked("unchanged"), Absent: asked("absent")})
 	switch {
-	case errors.Is(err, account.ErrNotATwin):
+	case errors.Is(err, account.ErrNotATwin), errors.Is(err, account.ErrTwin):
 		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
 		text := err.Error() // which may quote the recording
@@ -157,7 +158,7 @@ func (d *daemon) getTwins(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *daemon) showTwin(t account.Twin) api.Twin {
-	out := api.Twin{Account: t.Source.Account, Region: t.Source.Region, Clusters: t.Source.Clusters, Changed: t.Changed, Caller: t.Source.Caller, Read: t.Source.Started, Loaded: t.Loaded, Answers: t.Answers}
+	out := api.Twin{Account: t.Source.Account, Region: t.Source.Region, Clusters: t.Source.Clusters, Changed: t.Changed, IAM: t.Source.IAM, Redacted: t.Source.Redacted, Secrets: t.Source.Secrets, NoKubernetes: t.Source.NoKubernetes, Caller: t.Source.Caller, Read: t.Source.Started, Loaded: t.Loaded, Answers: t.Answers}
 	for _, g := range account.Gaps(d.store, t.Source.Account) {
 		switch g.Code {
 		case recording.NotAsked:

@@ -65,7 +65,7 @@ func sendTwin(t *testing.T, info api.DaemonInfo, r *recording.Recording, replace
 	if err := twin.Send(r, &b); err != nil {
 		t.Fatal(err)
 	}
-	return (&api.Client{Daemon: info}).ImportTwin(t.Context(), &b, replace, false)
+	return (&api.Client{Daemon: info}).ImportTwin(t.Context(), &b, api.ImportOptions{Replace: replace})
 }
 
 // answers are a recording's answers, comparable.

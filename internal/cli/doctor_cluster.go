@@ -115,6 +115,7 @@ func (f *doctorFlags) take(ctx context.Context, o *globalOptions, daemon *api.Cl
 	if f.cluster != "" {
 		f.clusters = []string{f.cluster}
 	}
+	f.question = strings.Join(append([]string{"drydock doctor"}, f.clusters...), " --cluster ")
 	place, err := f.takeAt(ctx, o, daemon, f.place.Region)
 	f.place = place
 	return err
@@ -123,7 +124,7 @@ func (f *doctorFlags) take(ctx context.Context, o *globalOptions, daemon *api.Cl
 // takeAt is take for a region. It returns where the twin is.
 func (f *importFlags) takeAt(ctx context.Context, o *globalOptions, daemon *api.Client, region string) (api.Place, error) {
 	f.region = region
-	f.accept = func(s recording.Source) error { return f.spares(ctx, daemon, s) }
+	f.accept = func(s recording.Source) error { return f.checkReplace(ctx, daemon, s) }
 	t, err := f.twin(ctx, o)
 	if err != nil {
 		return api.Place{}, &ExitError{2, err}
@@ -131,9 +132,9 @@ func (f *importFlags) takeAt(ctx context.Context, o *globalOptions, daemon *api.
 	return api.Place{Account: t.Account, Region: t.Region}, nil
 }
 
-// spares returns an error if the account of a source is a twin already, and making it again for a question would lose something: changes,
-// other clusters, another region, or at the end the twin itself.
-func (f *importFlags) spares(ctx context.Context, daemon *api.Client, s recording.Source) error {
+// checkReplace returns an error if the account of a source is a twin already, and making it again for a question would lose something:
+// changes, what was read with other choices, or at the end the twin itself.
+func (f *importFlags) checkReplace(ctx context.Context, daemon *api.Client, s recording.Source) error {
 	if f.replace {
 		return nil
 	}
@@ -147,6 +148,12 @@ func (f *importFlags) spares(ctx context.Context, daemon *api.Client, s recordin
 	}
 	t := twins[i]
 	what := ""
+	with := func(set bool, flag string) string {
+		if set {
+			return " that was read with " + flag
+		}
+		return " that was read without " + flag
+	}
 	switch {
 	case t.Region != s.Region:
 		what = " of " + t.Region
@@ -154,11 +161,19 @@ func (f *importFlags) spares(ctx context.Context, daemon *api.Client, s recordin
 		what = " of " + cmp.Or(strings.Join(t.Clusters, ", "), "all clusters")
 	case t.Changed:
 		what = " in which something was changed"
+	case t.IAM != s.IAM:
+		what = with(true, "--iam "+cmp.Or(t.IAM, "all"))
+	case t.Secrets != s.Secrets:
+		what = with(t.Secrets, "--secrets")
+	case t.Redacted != s.Redacted:
+		what = with(!t.Redacted, "--unredacted")
+	case t.NoKubernetes != s.NoKubernetes:
+		what = with(t.NoKubernetes, "--no-kubernetes")
 	case !f.discard:
 		return nil // it would be made as it is
 	}
-	again := fmt.Sprintf("drydock doctor --account %s --region %s asks that twin; drydock import --refresh puts it back; --replace replaces it", s.Account, s.Region)
-	return withHint(fmt.Errorf("account %s is already a twin%s, which this command would replace", s.Account, what), again)
+	return withHint(fmt.Errorf("account %s is already a twin%s, which this command would replace. Without a source, it asks the twin as it is. --replace replaces the twin; drydock import --refresh discards its changes", s.Account, what),
+		fmt.Sprintf("%s --account %s --region %s", f.question, s.Account, t.Region))
 }
 
 // settled diagnoses the cluster once its nodes are no longer on their way, or the timeout has passed.

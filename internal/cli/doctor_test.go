@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -99,7 +100,7 @@ func TestDiscard(t *testing.T) {
 
 // A question that reads AWS first replaces a twin only if it would be made as it is, and deletes none that the user has made.
 func TestQuestionsSpareTwins(t *testing.T) {
-	of := recording.Source{Format: recording.FormatVersion, Partition: "aws", Account: "111122223333", Region: "eu-west-1", Clusters: []string{"prod"}, Complete: true}
+	of := recording.Source{Format: recording.FormatVersion, Partition: "aws", Account: "111122223333", Region: "eu-west-1", Clusters: []string{"prod"}, IAM: recording.UsedIAM, Redacted: true, Complete: true}
 	dir := filepath.Join(t.TempDir(), "recording")
 	f, err := twin.OpenFolder(dir, of)
 	if err != nil {
@@ -115,13 +116,17 @@ func TestQuestionsSpareTwins(t *testing.T) {
 		{"none", "", "", nil},
 		{"none, to be deleted", "--discard", "", nil},
 		{"of another account", "", "", []api.Twin{{Account: "444455556666", Changed: true}}},
-		{"the same", "", "", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters}}},
-		{"the same, to be deleted", "--discard", "account 111122223333 is already a twin, which this command would replace", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters}}},
-		{"with changes", "", "is already a twin in which something was changed, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, Changed: true}}},
-		{"with changes, to be replaced", "--replace", "", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, Changed: true}}},
-		{"of another region", "", "is already a twin of us-east-1, which", []api.Twin{{Account: of.Account, Region: "us-east-1", Clusters: of.Clusters}}},
+		{"the same", "", "", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, IAM: of.IAM, Redacted: true}}},
+		{"the same, to be deleted", "--discard", "account 111122223333 is already a twin, which this command would replace", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, IAM: of.IAM, Redacted: true}}},
+		{"with changes", "", "is already a twin in which something was changed, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, IAM: of.IAM, Redacted: true, Changed: true}}},
+		{"with changes, to be replaced", "--replace", "", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, IAM: of.IAM, Redacted: true, Changed: true}}},
+		{"of another region", "", "is already a twin of us-east-1, which", []api.Twin{{Account: of.Account, Region: "us-east-1", Clusters: of.Clusters, IAM: of.IAM, Redacted: true}}},
 		{"of all clusters", "", "is already a twin of all clusters, which", []api.Twin{{Account: of.Account, Region: of.Region}}},
 		{"of others, too", "", "is already a twin of prod, test, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: []string{"prod", "test"}}}},
+		{"with all of IAM", "", "is already a twin that was read with --iam all, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, Redacted: true}}},
+		{"with values of Secrets", "", "is already a twin that was read with --secrets, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, IAM: of.IAM, Redacted: true, Secrets: true}}},
+		{"unmasked", "", "is already a twin that was read with --unredacted, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, IAM: of.IAM}}},
+		{"without objects", "", "is already a twin that was read with --no-kubernetes, which", []api.Twin{{Account: of.Account, Region: of.Region, Clusters: of.Clusters, IAM: of.IAM, Redacted: true, NoKubernetes: true}}},
 	} {
 		for _, command := range []string{"doctor --cluster prod", "rehearse upgrade prod"} {
 			var made, changed bool
@@ -131,6 +136,9 @@ func TestQuestionsSpareTwins(t *testing.T) {
 					_ = json.NewEncoder(w).Encode(tt.there)
 				case "/_drydock/twin":
 					made = true
+					if r.FormValue("unchanged") != "true" || r.FormValue("absent") != strconv.FormatBool(tt.flags == "--discard") || r.FormValue("replace") != strconv.FormatBool(tt.flags == "--replace") {
+						t.Errorf("%s, %s: sent with %v", tt.name, command, r.Form)
+					}
 					http.Error(w, "enough is known", http.StatusBadRequest)
 				default:
 					changed = true
@@ -142,7 +150,38 @@ func TestQuestionsSpareTwins(t *testing.T) {
 			if code != 2 || changed || made != (tt.want == "") || !strings.Contains(errs.String(), cmp.Or(tt.want, "enough is known")) {
 				t.Errorf("%s, %s: code %d, made %v, changed %v: %s", tt.name, command, code, made, changed, &errs)
 			}
+			if tt.want != "" && !strings.HasSuffix(errs.String(), "\nTry: drydock "+command+" --account 111122223333 --region "+tt.there[0].Region+"\n") {
+				t.Errorf("%s, %s: what to try is not a command: %s", tt.name, command, &errs)
+			}
 		}
+	}
+}
+
+// A twin that is changed while its source is being read is not replaced.
+func TestTwinChangedWhileReading(t *testing.T) {
+	of := recording.Source{Format: recording.FormatVersion, Partition: "aws", Account: "111122223333", Region: "eu-west-1", Clusters: []string{"prod"}, Complete: true}
+	dir := filepath.Join(t.TempDir(), "recording")
+	f, err := twin.OpenFolder(dir, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Finish(of); err != nil {
+		t.Fatal(err)
+	}
+	there := api.Twin{Account: of.Account, Region: of.Region, Clusters: of.Clusters}
+	data := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/_drydock/twins":
+			_ = json.NewEncoder(w).Encode([]api.Twin{there})
+		case "/_drydock/twin":
+			there.Changed = true
+			http.Error(w, "account 111122223333 is a twin that this import may not replace", http.StatusConflict)
+		}
+	})
+	var errs bytes.Buffer
+	code := Run(t.Context(), []string{"--data-dir", data, "doctor", "--cluster", "prod", "--replay", dir}, Streams{In: strings.NewReader(""), Out: &errs, Err: &errs}, Config{})
+	if code != 2 || !strings.Contains(errs.String(), "is already a twin in which something was changed") || !strings.HasSuffix(errs.String(), "\nTry: drydock doctor --cluster prod --account 111122223333 --region eu-west-1\n") {
+		t.Errorf("code %d: %s", code, &errs)
 	}
 }
 

@@ -39,6 +39,8 @@ type importFlags struct {
 	iam                       string
 	output                    string
 
+	// question is the command that asks the twin afterwards, without its place. It is empty for drydock import, which always replaces a twin.
+	question string
 	// accept is called with the source before it is read. It may be nil.
 	accept  func(recording.Source) error
 	scratch *twin.Scratch // nil if there is none
@@ -166,6 +168,9 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 				fmt.Fprintf(o.streams.Err, "MFA code of %s: ", aws.ToString(a.SerialNumber))
 				_, err = fmt.Fscanln(o.streams.In, &code)
 				return code, err
+			}
+			if a.Duration == 0 { // an hour, which every role allows: the SDK's quarter of one would ask for the code again and again
+				a.Duration = time.Hour
 			}
 		}),
 	}
@@ -310,9 +315,18 @@ func (f *importFlags) load(ctx context.Context, o *globalOptions, r *recording.R
 	}
 	body, w := io.Pipe()
 	go func() { _ = w.CloseWithError(twin.Send(r, w)) }() // ends with the request, which closes body
-	t, err := daemon.ImportTwin(ctx, body, f.replace, f.refresh)
+	options := api.ImportOptions{Replace: f.replace, Compare: f.refresh}
+	if f.question != "" { // somebody may have changed the twin while the source was read
+		options.Unchanged, options.Absent = true, f.discard
+	}
+	t, err := daemon.ImportTwin(ctx, body, options)
 	_ = body.Close()
 	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Status == http.StatusConflict {
+		if f.question != "" {
+			if why := f.checkReplace(ctx, daemon, r.Source); why != nil {
+				return t, why
+			}
+		}
 		return t, withHint(err, "drydock import --replace, or drydock reset --account "+r.Source.Account)
 	}
 	if err != nil {

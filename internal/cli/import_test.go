@@ -19,7 +19,7 @@ func TestImportWithMFA(t *testing.T) {
 		switch r.FormValue("Action") {
 		case "AssumeRole":
 			assumed++
-			if r.FormValue("SerialNumber") != "arn:aws:iam::111122223333:mfa/jane" || r.FormValue("TokenCode") != "123456" || r.FormValue("RoleArn") != "arn:aws:iam::111122223333:role/auditor" {
+			if r.FormValue("SerialNumber") != "arn:aws:iam::111122223333:mfa/jane" || r.FormValue("TokenCode") != "123456" || r.FormValue("DurationSeconds") != "3600" || r.FormValue("RoleArn") != "arn:aws:iam::111122223333:role/auditor" {
 				t.Errorf("assumed with %v", r.Form)
 			}
 			fmt.Fprint(w, `<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASIAX</AccessKeyId><SecretAccessKey>lent-secret</SecretAccessKey><SessionToken>lent-token</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`)

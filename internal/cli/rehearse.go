@@ -64,7 +64,7 @@ the rehearsal failed, and 3 if nothing is known to break but AWS did not allow e
 				return &ExitError{2, err}
 			}
 			if f.reads() {
-				f.clusters = []string{cluster}
+				f.clusters, f.question = []string{cluster}, "drydock rehearse upgrade "+cluster
 				if place, err = f.takeAt(cmd.Context(), o, daemon, place.Region); err != nil {
 					return err
 				}

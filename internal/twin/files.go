@@ -61,19 +61,14 @@ func OpenFolder(dir string, s recording.Source) (*Folder, error) {
 		return nil, err
 	case old.Source.Complete:
 		return nil, fmt.Errorf("%s already holds a recording of account %s in %s", dir, old.Source.Account, old.Source.Region)
-	case !alike(old.Source, s):
+	case !old.Source.SameScope(s):
 		return nil, fmt.Errorf("%s holds an interrupted recording of something else (account %s, %s)", dir, old.Source.Account, old.Source.Region)
 	}
-	return f, f.goOn(old)
+	return f, f.resume(old)
 }
 
-// alike reports whether two recordings are of the same source, with the same choices.
-func alike(a, b recording.Source) bool {
-	return a.Account == b.Account && a.Region == b.Region && slices.Equal(a.Clusters, b.Clusters) && a.IAM == b.IAM && a.Redacted == b.Redacted && a.Secrets == b.Secrets
-}
-
-// goOn continues a recording, as of when it began.
-func (f *Folder) goOn(old *recording.Recording) error {
+// resume continues a recording, as of when it began.
+func (f *Folder) resume(old *recording.Recording) error {
 	f.started = old.Source.Started
 	for i := range old.Answers {
 		f.keep(&old.Answers[i])

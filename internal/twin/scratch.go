@@ -70,8 +70,8 @@ func lockFolder(dir string) (*os.File, error) {
 // another source, unreadable or old.
 func (s *Scratch) Open(of recording.Source) (*Folder, error) {
 	f := newFolder(s.dir)
-	if old, err := ReadFolder(s.dir); err == nil && alike(old.Source, of) && lastWritten(s.dir).After(s.after) {
-		return f, f.goOn(old)
+	if old, err := ReadFolder(s.dir); err == nil && old.Source.SameScope(of) && lastWritten(s.dir).After(s.after) {
+		return f, f.resume(old)
 	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

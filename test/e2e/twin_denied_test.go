@@ -128,7 +128,7 @@ func TestTwinNeverGuessesClusters(t *testing.T) {
 			if err := twin.Send(variants[name](), &body); err != nil {
 				t.Fatal(err)
 			}
-			made := testkit.Must((&api.Client{Daemon: info}).ImportTwin(w.ctx, &body, true, false))(t)
+			made := testkit.Must((&api.Client{Daemon: info}).ImportTwin(w.ctx, &body, api.ImportOptions{Replace: true}))(t)
 			if (len(made.Gaps) == 0) != (name == "nothing") && !strings.HasPrefix(name, "kinds of") {
 				t.Errorf("gaps: %q", made.Gaps)
 			}

@@ -78,6 +78,32 @@ func Gaps(r store.Reader, account string) []recording.Gap {
 // ErrNotATwin means that an import would overwrite an account that is no twin.
 var ErrNotATwin = errors.New("is not a twin, and importing would delete what it holds")
 
+// ErrTwin means that an import would overwrite a twin that it must not.
+var ErrTwin = errors.New("is a twin that this import may not replace")
+
+// Expect says what an account may be that is loaded into. The zero value allows an account that is not in use, and any twin.
+type Expect struct {
+	// Any allows every account, and what follows does not matter.
+	Any bool
+	// Unchanged allows a twin only if nothing was changed in it, and it was read with the same choices.
+	Unchanged bool
+	// Absent allows no twin.
+	Absent bool
+}
+
+// check returns an error if the account of a source may not be loaded into.
+func (l *Loader) check(s recording.Source, e Expect) error {
+	old, ok := Of(l.Store, s.Account)
+	switch {
+	case e.Any:
+	case !ok && l.InUse(s.Account):
+		return fmt.Errorf("account %s %w", s.Account, ErrNotATwin)
+	case ok && (e.Absent || e.Unchanged && (old.Changed || !old.Source.SameScope(s))):
+		return fmt.Errorf("account %s %w", s.Account, ErrTwin)
+	}
+	return nil
+}
+
 // A Loader loads recordings.
 type Loader struct {
 	Store *store.Store
@@ -96,12 +122,12 @@ type Loader struct {
 const writesPerTransaction = 90
 
 // Load makes the account of a recording its twin. Every service converts its part before anything is written, so that a
-// recording that cannot be loaded changes nothing. An account that is in use and no twin is an ErrNotATwin unless
-// replace is set. If writing fails, the account is left empty.
-func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool) (_ Twin, err error) {
+// recording that cannot be loaded changes nothing. An account that is not as expected is an ErrNotATwin or ErrTwin. If
+// writing fails, the account is left empty.
+func (l *Loader) Load(ctx context.Context, r *recording.Recording, e Expect) (_ Twin, err error) {
 	account := r.Source.Account
-	if _, ok := Of(l.Store, account); !ok && !replace && l.InUse(account) {
-		return Twin{}, fmt.Errorf("account %s %w", account, ErrNotATwin)
+	if err := l.check(r.Source, e); err != nil {
+		return Twin{}, err
 	}
 	if err := checkObjects(r); err != nil {
 		return Twin{}, err
@@ -125,6 +151,9 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool)
 	writes = append(writes, gapPages(account, 0, unknown)...)
 	if err := l.write(ctx, writes, true); err != nil {
 		return Twin{}, fmt.Errorf("the source's answers cannot be kept: %w", err)
+	}
+	if err := l.check(r.Source, e); err != nil { // again, as converting takes a while
+		return Twin{}, err
 	}
 	if err := l.Reset(ctx, account); err != nil {
 		return Twin{}, fmt.Errorf("emptying account %s: %w", account, err)

@@ -51,7 +51,7 @@ func TestCleanAfterKill(t *testing.T) {
 		return &recording.Recording{Source: recording.Source{Account: account, Region: "us-east-1"}, Answers: []recording.Answer{objects}}
 	}
 	whole := loader(t, st, 3)
-	if _, err := whole.Load(t.Context(), rec("444455556666"), false); err != nil {
+	if _, err := whole.Load(t.Context(), rec("444455556666"), Expect{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -79,7 +79,7 @@ func TestCleanAfterKill(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := l.Load(t.Context(), rec(id), false); err == nil || !strings.Contains(err.Error(), "killed") {
+	if _, err := l.Load(t.Context(), rec(id), Expect{}); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("got %v", err)
 	}
 	all := func(account string) int { return len(things.All(st, store.Scope{Account: account})) }
@@ -111,7 +111,7 @@ func TestLoadChangesNothingIfItFails(t *testing.T) {
 	}
 	defer st.Close()
 	rec := &recording.Recording{Source: recording.Source{Account: id, Region: "us-east-1"}}
-	if _, err := loader(t, st, 2*writesPerTransaction).Load(t.Context(), rec, false); err != nil {
+	if _, err := loader(t, st, 2*writesPerTransaction).Load(t.Context(), rec, Expect{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, fail := range map[string]func([]module.Write) []module.Write{
@@ -128,11 +128,76 @@ func TestLoadChangesNothingIfItFails(t *testing.T) {
 				return fail(w), g, err
 			}}}
 		}
-		if _, err := l.Load(t.Context(), rec, false); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := l.Load(t.Context(), rec, Expect{}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want %q", err, name)
 		}
 		if tw, ok := Of(st, id); !ok || tw.Loading || len(things.All(st, store.Scope{Account: id})) != 2*writesPerTransaction {
 			t.Errorf("%s: the twin was changed", name)
 		}
+	}
+}
+
+// What may be replaced is decided when it is about to be replaced, not when the source was asked.
+func TestLoadExpects(t *testing.T) {
+	same := recording.Source{Account: id, Region: "us-east-1", Clusters: []string{"prod"}, IAM: recording.UsedIAM, Redacted: true}
+	other := func(change func(*recording.Source)) recording.Source {
+		s := same
+		change(&s)
+		return s
+	}
+	for _, tt := range []struct {
+		name string
+		of   recording.Source
+		e    Expect
+		late bool // whether the twin is changed while the recording is converted
+		want error
+	}{
+		{"any twin", other(func(s *recording.Source) { s.Region = "eu-west-1" }), Expect{}, true, nil},
+		{"an unchanged one", same, Expect{Unchanged: true}, false, nil},
+		{"a changed one", same, Expect{Unchanged: true}, true, ErrTwin},
+		{"a changed one, whatever it is", same, Expect{Any: true, Unchanged: true}, true, nil},
+		{"none", same, Expect{Absent: true}, false, ErrTwin},
+		{"one of another region", other(func(s *recording.Source) { s.Region = "eu-west-1" }), Expect{Unchanged: true}, false, ErrTwin},
+		{"one of other clusters", other(func(s *recording.Source) { s.Clusters = nil }), Expect{Unchanged: true}, false, ErrTwin},
+		{"one with less of IAM", other(func(s *recording.Source) { s.IAM = "" }), Expect{Unchanged: true}, false, ErrTwin},
+		{"one with values of Secrets", other(func(s *recording.Source) { s.Secrets = true }), Expect{Unchanged: true}, false, ErrTwin},
+		{"one without masks", other(func(s *recording.Source) { s.Redacted = false }), Expect{Unchanged: true}, false, ErrTwin},
+		{"one without objects", other(func(s *recording.Source) { s.NoKubernetes = true }), Expect{Unchanged: true}, false, ErrTwin},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			if _, err := loader(t, st, 3).Load(t.Context(), &recording.Recording{Source: same}, Expect{Absent: true}); err != nil {
+				t.Fatal(err)
+			}
+			l := loader(t, st, 1)
+			inner := l.Modules()[0].Import
+			l.Modules = func() []module.Module {
+				return []module.Module{{Import: func(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
+					if tt.late {
+						if err := MarkChanged(t.Context(), st, id, time.Now()); err != nil {
+							t.Error(err)
+						}
+					}
+					return inner(r)
+				}}}
+			}
+			if _, err := l.Load(t.Context(), &recording.Recording{Source: tt.of}, tt.e); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			left := 1
+			if tt.want != nil {
+				left = 3
+			}
+			if n := len(things.All(st, store.Scope{Account: id})); n != left {
+				t.Errorf("%d records, want %d", n, left)
+			}
+			if tw, _ := Of(st, id); tt.late && tt.want != nil && (!tw.Changed || tw.ChangedAt.IsZero()) {
+				t.Errorf("the change is not marked: %+v", tw)
+			}
+		})
 	}
 }

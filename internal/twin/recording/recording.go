@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,6 +35,14 @@ type Source struct {
 	Redacted bool `json:"redacted"`
 	// Secrets reports whether the values of Kubernetes' Secrets were read.
 	Secrets bool `json:"secrets,omitempty"`
+	// NoKubernetes reports whether the objects in the clusters were left out.
+	NoKubernetes bool `json:"noKubernetes,omitempty"`
+}
+
+// SameScope reports whether two recordings are of the same account and region, with the same choices of what to read and keep.
+func (s Source) SameScope(other Source) bool {
+	return s.Account == other.Account && s.Region == other.Region && slices.Equal(s.Clusters, other.Clusters) && s.IAM == other.IAM &&
+		s.Redacted == other.Redacted && s.Secrets == other.Secrets && s.NoKubernetes == other.NoKubernetes
 }
 
 // UsedIAM stands for the roles that clusters and instances use, with their policies.

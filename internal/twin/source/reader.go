@@ -111,7 +111,7 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	}
 	r.source = recording.Source{
 		Format: recording.FormatVersion, Partition: a.Partition, Account: aws.ToString(who.Account), Region: cfg.Region, Caller: aws.ToString(who.Arn),
-		Clusters: opt.Clusters, IAM: opt.IAM, Started: time.Now().UTC().Truncate(time.Second), Redacted: !opt.Unredacted, Secrets: opt.Secrets,
+		Clusters: opt.Clusters, IAM: opt.IAM, Started: time.Now().UTC().Truncate(time.Second), Redacted: !opt.Unredacted, Secrets: opt.Secrets, NoKubernetes: opt.NoKubernetes,
 	}
 	if err := r.source.Check(); err != nil {
 		return nil, err
