@@ -124,7 +124,11 @@ func (f *doctorFlags) take(ctx context.Context, o *globalOptions, daemon *api.Cl
 // takeAt is take for a region. It returns where the twin is.
 func (f *importFlags) takeAt(ctx context.Context, o *globalOptions, daemon *api.Client, region string) (api.Place, error) {
 	f.region = region
-	f.accept = func(s recording.Source) error { return f.checkReplace(ctx, daemon, s) }
+	f.accept = func(s recording.Source) error {
+		err := f.checkReplace(ctx, daemon, s)
+		f.refused = err != nil
+		return err
+	}
 	t, err := f.twin(ctx, o)
 	if err != nil {
 		return api.Place{}, &ExitError{2, err}

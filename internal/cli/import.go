@@ -43,6 +43,7 @@ type importFlags struct {
 	question string
 	// accept is called with the source before it is read. It may be nil.
 	accept  func(recording.Source) error
+	refused bool          // by accept
 	scratch *twin.Scratch // nil if there is none
 }
 
@@ -197,8 +198,9 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 	case keep == "" && len(f.clusters) > 0:
 		keep = recording.UsedIAM
 	}
-	if f.record == "" && !f.refresh { // which compares with the source as it is
-		if f.scratch, err = twin.TakeScratch(filepath.Join(o.dataDir, "twins"), f.command(), time.Now().Add(-resumable)); err != nil {
+	// --refresh compares with the source as it is. What is not masked, or shall not stay, is not written to disk.
+	if f.record == "" && !f.refresh && !f.secrets && !f.unredacted && !f.discard {
+		if f.scratch, err = twin.TakeScratch(filepath.Join(o.dataDir, "twins"), f.command(), time.Now().Add(-twin.Resumable)); err != nil {
 			return nil, err
 		}
 	}
@@ -208,7 +210,7 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 		mu.Lock()
 		defer mu.Unlock()
 		if action == "" {
-			o.progress("Going on where reading was interrupted, after %d answers.", answers)
+			o.progress("%s", f.resumed(answers))
 		} else if now := time.Now(); now.Sub(last) > 2*time.Second {
 			last = now
 			o.progress("%d answers, now %s", answers, action)
@@ -235,8 +237,15 @@ func (f *importFlags) source(ctx context.Context, o *globalOptions) (*recording.
 	return r, err
 }
 
-// resumable is how long after an interruption a command that keeps no recording goes on where it was.
-const resumable = 15 * time.Minute
+// resumed says that answers of an earlier run are used.
+func (f *importFlags) resumed(answers int) string {
+	if f.scratch != nil {
+		if dir, read, ok := f.scratch.Complete(); ok {
+			return fmt.Sprintf("Using what was read at %s; delete %s to read it again.", read.Local().Format("15:04"), dir)
+		}
+	}
+	return fmt.Sprintf("Going on where reading was interrupted, after %d answers.", answers)
+}
 
 // command identifies what the flags ask to read.
 func (f *importFlags) command() string {
@@ -259,7 +268,7 @@ func (f *importFlags) released(err error) error {
 	if f.scratch == nil {
 		return err
 	}
-	return errors.Join(err, f.scratch.Release(err != nil))
+	return errors.Join(err, f.scratch.Release(err != nil && !f.refused))
 }
 
 // An imported is the answer of drydock import.

@@ -203,6 +203,9 @@ func TestScratch(t *testing.T) {
 	if !knows(open(s, want.Source)) {
 		t.Error("what was read completely, but not loaded, is read again")
 	}
+	if dir, read, ok := s.Complete(); !ok || dir != filepath.Join(parent, "reading-a") || !read.Equal(want.Source.Started) {
+		t.Errorf("what is used is in %s, read at %v, %v", dir, read, ok)
+	}
 	release(s, true)
 	s = take("a", never)
 	if knows(open(s, want.Source)) {
@@ -211,8 +214,91 @@ func TestScratch(t *testing.T) {
 	release(s, true)
 	s = take("b", never) // deletes a
 	release(s, false)
+	s = take("a", long)
+	open(s, want.Source)
+	release(s, true) // there are no answers
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// What commands have left is deleted if it is old or of an account that is emptied, but not what a command uses, also if it was deleted
+// and made again.
+func TestCleanScratches(t *testing.T) {
+	parent := t.TempDir()
+	long := time.Now().Add(-time.Hour)
+	left := func() string {
+		t.Helper()
+		all, err := os.ReadDir(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := ""
+		for _, e := range all {
+			out += strings.TrimPrefix(e.Name(), "reading-")
+		}
+		return out
+	}
+	take := func(command, account string) *Scratch {
+		t.Helper()
+		s, err := TakeScratch(parent, command, long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := example().Source
+		of.Account = account
+		f, err := s.Open(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Add(example().Answers[0]); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	clean := func(before time.Time, account string) {
+		t.Helper()
+		if err := CleanScratches(parent, before, func(of string) bool { return of == account }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b, c := take("a", "111122223333"), take("b", "444455556666"), take("c", "111122223333")
+	for _, s := range []*Scratch{a, b} {
+		if err := s.Release(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clean(long, "")
+	if got := left(); got != "abc" {
+		t.Errorf("new ones: left %s", got)
+	}
+	clean(long, "111122223333")
+	if got := left(); got != "bc" {
+		t.Errorf("of one account: left %s", got)
+	}
+	clean(time.Now().Add(time.Hour), "")
+	if got := left(); got != "c" {
+		t.Errorf("old ones: left %s", got)
+	}
+	f, err := os.Open(c.dir) // by a command that then waits until the last owner deletes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unmoved(c.dir, f); err != nil {
+		t.Error(err)
+	}
+	if err := c.Release(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := unmoved(c.dir, f); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a deleted folder is used: %v", err)
+	}
+	if err := os.Mkdir(c.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unmoved(c.dir, f); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a deleted folder is used instead of the new one: %v", err)
 	}
 }
 

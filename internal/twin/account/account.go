@@ -11,6 +11,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -223,8 +224,12 @@ func (l *Loader) write(ctx context.Context, writes []module.Write, try bool) err
 	return nil
 }
 
-// Clean empties accounts whose load was interrupted by the end of the daemon.
+// Clean empties accounts whose load was interrupted by the end of the daemon, and removes what interrupted commands have read and is too old
+// to be continued.
 func (l *Loader) Clean(ctx context.Context) error {
+	if err := twin.CleanScratches(l.Dir, l.Now().Add(-twin.Resumable), nil); err != nil {
+		return err
+	}
 	for _, t := range All(l.Store) {
 		if t.Loading {
 			if err := l.Reset(ctx, t.Source.Account); err != nil {

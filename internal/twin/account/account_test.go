@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,9 @@ func TestCleanAfterKill(t *testing.T) {
 
 	next := loader(t, st, 0)
 	next.Dir = l.Dir
+	if err := os.MkdirAll(filepath.Join(l.Dir, "reading-x"), 0o700); err != nil { // of a command that was interrupted long ago
+		t.Fatal(err)
+	}
 	if err := next.Clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}

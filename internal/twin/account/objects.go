@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/atomicfile"
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -50,14 +51,20 @@ func (l *Loader) keepObjects(r *recording.Recording) error {
 	return atomicfile.Write(l.file(r.Source.Account), b, 0o600)
 }
 
-// Forget removes the file of an account, or of all accounts if account is empty.
+// Forget removes the file of an account, or of all accounts if account is empty. What interrupted commands have read of them, and what
+// is too old to be continued, goes as well.
 func (l *Loader) Forget(account string) error {
+	err := twin.CleanScratches(l.Dir, l.Now().Add(-twin.Resumable), func(of string) bool { return account == "" || of == account })
+	files := []string{l.file(account)}
 	if account == "" {
-		return os.RemoveAll(l.Dir)
+		var globErr error
+		files, globErr = filepath.Glob(l.file("[0-9]*"))
+		err = errors.Join(err, globErr)
 	}
-	err := os.Remove(l.file(account))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	for _, file := range files {
+		if gone := os.Remove(file); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }
