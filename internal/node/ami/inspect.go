@@ -37,7 +37,7 @@ type Surroundings struct {
 	ContainerLog func(id string) (string, error)
 	// UsedDisk and UsedMemory return how many bytes are used. Nil means that nothing on the machine really runs.
 	UsedDisk, UsedMemory func(ctx context.Context) int64
-	// Load returns the content of /proc/loadavg. Nil means as before.
+	// Load returns the content of /proc/loadavg. Nil means that nothing on the machine really runs.
 	Load func() string
 	// Rules says where the rules are that iptables does not show.
 	Rules string

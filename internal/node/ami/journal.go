@@ -1,9 +1,13 @@
 package ami
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +15,7 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
 
@@ -128,43 +133,89 @@ func (m *Machine) Journal(unit string) []string {
 	return out
 }
 
-// MessagesLog is the file to which rsyslog writes the journal, and maxMessages is how many of the last lines it has here.
+// MessagesLog is the file to which rsyslog writes the journal. It has maxMessages lines here, and maxMessagesSize bytes, or fewer.
+// A larger one, which something else must have written, is begun again.
 const (
-	MessagesLog = "/var/log/messages"
-	maxMessages = 500
+	MessagesLog     = "/var/log/messages"
+	maxMessages     = 500
+	maxMessagesSize = 1 << 20
 )
-
-// maxMessagesSize bounds the log in bytes. A larger one, which something else must have written, is begun again.
-const maxMessagesSize = 1 << 20
-
-// Messages returns the new content of rsyslog's log, whose content is old, or nil if the journal has not grown since the last call or
-// rsyslog does not run.
-func (m *Machine) Messages(old func() ([]byte, error)) []byte {
-	m.messages.Lock()
-	defer m.messages.Unlock()
-	if !m.Active("rsyslog") {
-		return nil
-	}
-	lines, logged, _ := m.lines(selection{after: m.written})
-	if m.written = logged; len(lines) == 0 {
-		return nil
-	}
-	text, _ := old() // it may be missing
-	if len(text) > maxMessagesSize {
-		text = nil
-	}
-	all := slices.Collect(strings.Lines(string(text)))
-	for _, l := range lines {
-		all = append(all, l+"\n")
-	}
-	return []byte(strings.Join(all[max(0, len(all)-maxMessages):], ""))
-}
 
 // WriteMessages writes rsyslog's log.
 func (m *Machine) WriteMessages() {
-	if text := m.Messages(func() ([]byte, error) { return m.FS.ReadFile(MessagesLog) }); text != nil {
-		_ = m.FS.WriteFile(MessagesLog, text, 0o600) // if the disk is full, there is no log
+	m.WriteMessagesTo(m.FS, func(text []byte) error {
+		f, err := m.FS.Open(MessagesLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(text)
+		return errors.Join(err, f.Close())
+	})
+}
+
+// WriteMessagesTo writes rsyslog's log to the given files. add appends to it. What could not be written, perhaps because the disk
+// is full, is written by a later call.
+func (m *Machine) WriteMessagesTo(files machine.Files, add func(text []byte) error) {
+	m.messages.Lock()
+	defer m.messages.Unlock()
+	if !m.Active("rsyslog") {
+		return
 	}
+	lines, logged, _ := m.lines(selection{after: m.written})
+	if len(lines) == 0 {
+		return
+	}
+	text := []byte(strings.Join(lines, "\n") + "\n")
+	old, size, perm, err := messages(files)
+	switch {
+	case err != nil:
+		return
+	case size+int64(len(text)) <= maxMessagesSize && bytes.Count(old, []byte("\n"))+len(lines) <= maxMessages:
+		err = add(text)
+	default:
+		err = replaceMessages(files, append(old, text...), perm)
+	}
+	if err == nil {
+		m.written = logged
+	}
+}
+
+// messages returns the content of rsyslog's log, unless it is too large, and its size and permissions.
+func messages(files machine.Files) (text []byte, size int64, perm fs.FileMode, err error) {
+	i, err := files.Stat(MessagesLog)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0, 0o600, nil
+	case err != nil:
+		return nil, 0, 0, err
+	case !i.Mode().IsRegular():
+		return nil, 0, 0, errors.New(MessagesLog + " is no regular file")
+	case i.Size() <= maxMessagesSize:
+		text, err = files.ReadFile(MessagesLog)
+	}
+	return text, i.Size(), i.Mode().Perm(), err
+}
+
+// replaceMessages removes the beginning of the log, which is replaced as a whole so that a full disk leaves it as it is.
+func replaceMessages(files machine.Files, text []byte, perm fs.FileMode) error {
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	lines = lines[max(0, len(lines)-1-maxMessages*4/5):] // the last one is empty; not each call should have to do this
+	text = bytes.Join(lines, nil)
+	for len(text) > maxMessagesSize/2 {
+		text = text[bytes.IndexByte(text, '\n')+1:]
+	}
+	const next = MessagesLog + ".new"
+	err := files.RemoveAll(next)
+	if err == nil {
+		err = files.WriteFile(next, text, perm)
+	}
+	if err == nil {
+		err = files.Rename(next, MessagesLog)
+	}
+	if err != nil {
+		return errors.Join(err, files.RemoveAll(next))
+	}
+	return nil
 }
 
 // separated returns a command's arguments with combined short options separated: -fu kubelet becomes -f -u kubelet.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -88,7 +89,37 @@ func TestMessages(t *testing.T) {
 		w.Log("kubelet", "more")
 	}
 	w.WriteMessages()
-	if out, _ := w.run("wc -l < /var/log/messages; tail -n 1 /var/log/messages | sed 's/^.*: //'"); out != "500\nmore\n" {
+	if out, _ := w.run("wc -l < /var/log/messages; tail -n 1 /var/log/messages | sed 's/^.*: //'"); out != "400\nmore\n" {
+		t.Errorf("%q", out)
+	}
+
+	// A full disk keeps what is in the log. What was logged meanwhile follows.
+	var fills []string
+	for size := 64 << 20; size > 0; size /= 2 {
+		name := fmt.Sprint("/tmp/fill", size)
+		fills = append(fills, name)
+		_ = w.FS.WriteFile(name, make([]byte, size), 0o644)
+	}
+	old, err := w.FS.ReadFile("/var/log/messages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []int{1, 200} { // to append, and to remove old lines
+		for range more {
+			w.Log("kubelet", "full")
+		}
+		w.WriteMessages()
+		if b, err := w.FS.ReadFile("/var/log/messages"); err != nil || !bytes.Equal(b, old) {
+			t.Errorf("%d bytes, then %d, %v", len(old), len(b), err)
+		}
+	}
+	for _, name := range fills {
+		if err := w.FS.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.WriteMessages()
+	if out, _ := w.run("wc -l < /var/log/messages; grep -c 'full$' /var/log/messages; ls /var/log/messages*"); out != "400\n201\n/var/log/messages\n" {
 		t.Errorf("%q", out)
 	}
 }

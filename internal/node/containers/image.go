@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -140,13 +141,12 @@ func (i *instance) usedDisk(ctx context.Context) int64 {
 // usedMemory counts the bytes of the memory of the machine's processes. It returns 0 for what it cannot count in time.
 func (i *instance) usedMemory(ctx context.Context) int64 { return i.count(ctx, "ps -e -o rss=") }
 
+// maxLoad bounds what is read of /proc/loadavg, in bytes: root may put any file in its place.
+const maxLoad = 128
+
 // load returns the content of /proc/loadavg, which the machine's first process writes.
 func (i *instance) load() string {
-	files, err := i.machine.Files()
-	if err != nil {
-		return ""
-	}
-	text, _ := files.ReadFile("/proc/loadavg") // the machine may be going off
+	text, _ := i.machine.ReadAt("/proc/loadavg", 0, maxLoad) // the machine may be going off
 	return string(text)
 }
 
@@ -233,6 +233,7 @@ func (m *image) start(ctx context.Context) error {
 	if err := m.install(); err != nil {
 		return err
 	}
+	m.skipLogs()
 	m.pull("/etc/systemd/system", "/var/lib/rpm")
 	m.ami.StartServices()
 	if err := m.i.machine.Tools(ctx, m.run); err != nil {
@@ -514,33 +515,46 @@ func (m *image) push(ctx context.Context, user accounts.User, before []vfs.Recor
 	return nil
 }
 
-// messagesEvery is how often rsyslog's log is written, and maxMessages how large it may be, in bytes. What is larger was written by
-// something else, and is not read.
+// messagesEvery is how often rsyslog's log is written, and messagesTime bounds how long that takes.
 const (
 	messagesEvery = 5 * time.Second
-	maxMessages   = 1 << 20
+	messagesTime  = 5 * time.Second
 )
 
 // writeMessages does what rsyslog does, until ctx ends.
 func (m *image) writeMessages(ctx context.Context) {
 	for timing.Sleep(ctx, m.i.rt.clock, messagesEvery) && m.lock(ctx) {
 		m.readLogs()
-		old := func() ([]byte, error) {
-			if i, err := m.files.Stat(ami.MessagesLog); err != nil || !i.Mode().IsRegular() || i.Size() > maxMessages {
-				return nil, err
+		m.ami.WriteMessagesTo(m.files, func(text []byte) error {
+			ctx, cancel := context.WithTimeout(ctx, messagesTime)
+			defer cancel()
+			status, err := machine.Run(ctx, m.i.machine, machine.Command{
+				Args: []string{"sh", "-c", `umask 077; cat >> "$1"`, "sh", ami.MessagesLog}, Stdin: bytes.NewReader(text),
+			})
+			if err == nil && status != 0 {
+				err = fmt.Errorf("writing %s: status %d", ami.MessagesLog, status)
 			}
-			return m.files.ReadFile(ami.MessagesLog)
-		}
-		if text := m.ami.Messages(old); text != nil {
-			_ = m.files.WriteFile(ami.MessagesLog, text, 0o600) // if the disk is full, there is no log
-		}
+			return err
+		})
 		m.unlock()
+	}
+}
+
+// unitLogs are the logs of units that really run.
+var unitLogs = map[string]string{"kubelet": "/var/log/" + launch.KubeletRun + ".log", "containerd": "/var/log/" + launch.Containerd + ".log"}
+
+// skipLogs leaves what was logged before this boot out of the journal.
+func (m *image) skipLogs() {
+	for unit, file := range unitLogs {
+		if i, err := m.files.Stat(file); err == nil {
+			m.logged[unit] = int(i.Size())
+		}
 	}
 }
 
 // readLogs adds what containerd and the kubelet have logged to the journal. The lock is held.
 func (m *image) readLogs() {
-	for unit, file := range map[string]string{"kubelet": "/var/log/" + launch.KubeletRun + ".log", "containerd": "/var/log/" + launch.Containerd + ".log"} {
+	for unit, file := range unitLogs {
 		from := m.logged[unit]
 		if i, err := m.files.Stat(file); err != nil || i.Size() == int64(from) {
 			continue // it has not started, or has logged nothing more
