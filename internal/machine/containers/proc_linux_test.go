@@ -38,7 +38,7 @@ func TestProcShowsTheMachine(t *testing.T) {
 	}
 	// A busy program appears in the statistics, and a large one in the memory.
 	before := run(t, m, "awk", `$1 == "cpu" {print $2 + $4}`, "/proc/stat")
-	run(t, m, "sh", "-c", `timeout 600 sh -c 'while :; do :; done' > /dev/null 2>&1 & timeout 600 perl -e '$x = "x" x 2e8; sleep 600' > /dev/null 2>&1 &`)
+	run(t, m, "sh", "-c", `timeout 600 sh -c 'while :; do :; done' > /dev/null 2>&1 & { head -c 200000000 /dev/zero; sleep 600; } | timeout 600 tail > /dev/null 2>&1 &`)
 	eventually(t, func() error {
 		var was, is, used int
 		if _, err := fmt.Sscan(before+run(t, m, "awk", `$1 == "cpu" {print $2 + $4} /^MemTotal/ {t = $2} /^MemAvailable/ {print t - $2}`, "/proc/stat", "/proc/meminfo"), &was, &is, &used); err != nil {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,10 +18,12 @@ import (
 )
 
 // The files of /proc about the whole computer show the real machine, because the kernel is shared. Others take the place of those
-// that programs such as top and free read: the first process writes them every procInterval. /proc/uptime is not one of them,
-// because ps compares it with the times at which processes have started, which the kernel counts from the real boot.
+// that programs such as top and free read: the first process writes them, and again every procInterval if they change.
+// /proc/uptime is not one of them, because ps compares it with the times at which processes have started, which the kernel counts
+// from the real boot.
 
-// procFiles is where these files are. It is a file system of its own, so that they can be shown read-only.
+// procFiles is where these files are. They have a file system of their own, so that they can be shown read-only in /proc. Root can
+// change them here.
 const procFiles = "/opt/drydock/proc"
 
 const procInterval = 2 * time.Second
@@ -44,10 +48,11 @@ func (b *box) showProc() error {
 	// A new user namespace, such as that of a pod with hostUsers: false, may mount /proc only if its creator sees one without
 	// anything above it.
 	m.mount("proc", procFiles+"/real", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-	m.mount("tmpfs", procFiles+"/shown", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size=1m")
+	m.mount("tmpfs", procFiles+"/shown", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size=8m")
 	m.do("writing "+procFiles, v.update)
+	m.do("writing cpuinfo", func() error { return show("cpuinfo", v.cpuinfo) }) // it stays the same, and may be large
 	m.do("writing nproc", func() error { return os.WriteFile(filepath.Join(setuidBin, "nproc"), []byte(nprocScript), 0o755) })
-	for name := range v.files() {
+	for _, name := range append(slices.Collect(maps.Keys(v.files())), "cpuinfo") {
 		m.do("showing "+name, func() error {
 			at := filepath.Join("/proc", name)
 			if err := unix.Mount(filepath.Join(procFiles, "shown", name), at, "", unix.MS_BIND, ""); err != nil {
@@ -67,9 +72,9 @@ func (b *box) showProc() error {
 	return nil
 }
 
-// files returns the functions that make the files.
+// files returns the functions that make the files that change.
 func (v *procView) files() map[string]func() ([]byte, error) {
-	return map[string]func() ([]byte, error){"meminfo": v.meminfo, "cpuinfo": v.cpuinfo, "stat": v.stat, "loadavg": v.loadavg}
+	return map[string]func() ([]byte, error){"meminfo": v.meminfo, "stat": v.stat, "loadavg": v.loadavg}
 }
 
 // update writes the files. Programs keep them open, so each stays the same file.
@@ -85,16 +90,22 @@ func (v *procView) update() error {
 	v.at, v.used = now, used
 	var errs []error
 	for name, text := range v.files() {
-		b, err := text()
-		if err == nil {
-			err = overwrite(filepath.Join(procFiles, "shown", name), b)
-		}
-		errs = append(errs, err)
+		errs = append(errs, show(name, text))
 	}
 	return errors.Join(errs...)
 }
 
-// overwrite writes a file of which readers see all of the old or the new content.
+// show writes a file.
+func show(name string, text func() ([]byte, error)) error {
+	b, err := text()
+	if err != nil {
+		return err
+	}
+	return overwrite(filepath.Join(procFiles, "shown", name), b)
+}
+
+// overwrite writes a file that others may have open. Those who read it meanwhile may see some of the old content, too, but never
+// an empty file.
 func overwrite(name string, b []byte) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o444)
 	if err != nil {
@@ -249,7 +260,7 @@ func (v *procView) loadavg() ([]byte, error) {
 	}
 	last := 0
 	for _, name := range all {
-		pid, _ := strconv.Atoi(filepath.Base(name)) // the pattern has numbers only, or else it is not counted
+		pid, _ := strconv.Atoi(filepath.Base(name)) // what is not a number counts as 0
 		last = max(last, pid)
 	}
 	return fmt.Appendf(nil, "%.2f %.2f %.2f 1/%d %d\n", v.load[0], v.load[1], v.load[2], len(all), last), nil
