@@ -3,6 +3,8 @@ package shell
 import (
 	"context"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -29,18 +31,52 @@ func cat(_ context.Context, c *Call) int {
 	})
 }
 
+// The options of less and more that have a value, which may be the next word. https://www.man7.org/linux/man-pages/man1/less.1.html
+// https://www.man7.org/linux/man-pages/man1/more.1.html
+var (
+	lessValues = []string{
+		"-b", "-D", "-h", "-j", "-k", "-o", "-O", "-p", "-P", "-t", "-T", "-x", "-y", "-z", "-#", "--buffers", "--color", "--max-back-scroll", "--jump-target",
+		"--lesskey-file", "--log-file", "--LOG-FILE", "--pattern", "--prompt", "--tag", "--tag-file", "--tabs", "--max-forw-scroll", "--window", "--shift",
+	}
+	moreValues = []string{"-n", "--lines"}
+)
+
 // pager prints everything at once, as less and more do if their output is not a terminal. Its options only concern the screen.
 func pager(_ context.Context, c *Call) int {
+	values, failure := lessValues, ""
+	if path.Base(c.Args[0]) == "more" {
+		values, failure = moreValues, "more: cannot open "
+	}
 	var files []string
-	for _, a := range c.Args[1:] {
-		if a == "-" || !strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "+") {
+	for args := c.Args[1:]; len(args) > 0; args = args[1:] {
+		a := args[0]
+		if a == "--" {
+			files = append(files, args[1:]...)
+			break
+		}
+		switch {
+		case slices.Contains(values, a) && len(args) > 1:
+			args = args[1:]
+		case a == "-" || !strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "+"):
 			files = append(files, a)
 		}
 	}
-	return c.inputs(files, func(_ string, data []byte) error {
-		_, err := c.Stdout.Write(data)
-		return err
-	})
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	status := 0
+	for _, name := range files {
+		data, err := c.read(name)
+		if err != nil {
+			fmt.Fprintf(c.Stderr, "%s%s: %s\n", failure, name, reason(err))
+			status = 1
+			continue
+		}
+		if _, err := c.Stdout.Write(data); err != nil {
+			return 1
+		}
+	}
+	return status
 }
 
 // editor stands for the editors of the image.
