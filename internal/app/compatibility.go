@@ -131,21 +131,20 @@ Nodes that run containers enforce NetworkPolicies (docs/running.md). These parts
 
 // ofNodes is the page's section on getting onto instances. docs/node-access.md says the rest.
 const ofNodes = `
-## Onto instances
+## Access to instances
 
 Session Manager, Run Command, EC2 Instance Connect and SSH work with unmodified clients ([docs/node-access.md](node-access.md)). These parts differ from AWS or are missing:
 
 - Of AWS's documents, SendCommand runs AWS-RunShellScript and AWS-UpdateSSMAgent, and associations run AWS-GatherSoftwareInventory, too. All others are refused, for example AWS-ConfigureAWSPackage, AWS-RunPatchBaseline,
   AWS-RunRemoteScript, AWS-RunDocument, AWS-ApplyAnsiblePlaybooks, AWS-InstallApplication, AWS-ConfigureDocker and AWS-RunPowerShellScript. In documents of one's own, the only action is ` + "`aws:runShellScript`" + `.
 - Session documents are those of the session types Standard_Stream, InteractiveCommands, NonInteractiveCommands and Port. Sessions with containers of ECS and with Windows are missing.
-- Port sessions are not logged, nor are they on AWS.
 - Bottlerocket has sessions on simulated machines only, where its admin container has no SSH server. Bottlerocket machines that run containers refuse sessions with ` + "`TargetNotConnected`" + `; ` + "`drydock why session`" + ` says so.
-- On simulated machines, full-screen programs do not work: editors say what does, ` + "`less`" + ` and ` + "`more`" + ` print everything at once, and ` + "`top`" + ` needs ` + "`-b`" + `. Jobs in the background end with their session, even with nohup.
+- On simulated machines, full-screen programs do not work: editors print what works instead, ` + "`less`" + ` and ` + "`more`" + ` print everything at once, and ` + "`top`" + ` needs ` + "`-b`" + `. Jobs in the background end with their session, even with nohup.
 - The kubelet of a simulated node answers at port 10250 with a self-signed certificate, and has only ` + "`/pods`" + ` and ` + "`/healthz`" + `. exec, logs, attach, port-forward, statistics and metrics get status 501.
   That of a node that runs containers is the real one.
 - On machines that run containers, ` + "`/proc`" + ` shows the processors, memory and load of the instance, and otherwise the real machine, for example its uptime.
 - ssh's list of methods in ` + "`Permission denied`" + ` lacks gssapi-keyex.
-- The serial console knows no ` + "`SysRq`" + `.
+- The serial console does not support ` + "`SysRq`" + `.
 `
 
 // ofQueues returns the page's section on SQS.

@@ -484,7 +484,7 @@ func TestOlderAgents(t *testing.T) {
 		t.Helper()
 		s := w.failed(t, w.why(t, id, ""), "agent", "NoAgent")
 		w.mend(t, s)
-		if !strings.Contains(s.Text(), "nor does SSH work") {
+		if !strings.Contains(s.Text(), "SSH does not work either") {
 			t.Errorf("the laptop does not reach the instance:\n%s", s.Text())
 		}
 		list := testkit.Must(w.ec2.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{

@@ -234,18 +234,18 @@ func (c *sessionChain) instance() bool {
 }
 
 // service checks that the agent or sshd runs.
-func (c *sessionChain) service(ctx context.Context, agentUnit string) {
-	active, boots := c.x.cfg.Machines.Unit(c.Instance, agentUnit)
+func (c *sessionChain) service(ctx context.Context, unit string) {
+	active, boots := c.x.cfg.Machines.Unit(c.Instance, unit)
 	if active {
-		c.ok(sessionService, agentUnit+".service is active")
+		c.ok(sessionService, unit+".service is active")
 		return
 	}
 	if f := c.x.cfg.Faults.Instance(fault.Agent, c.Account, c.Region, c.Instance); f != nil && c.By == bySSM {
 		d := node.FaultDecision(f, "the agent is killed whenever it runs")
-		c.fail(sessionService, agentUnit+".service is not active", c.x.reason(c.Account, c.Region, &d))
+		c.fail(sessionService, unit+".service is not active", c.x.reason(c.Account, c.Region, &d))
 		return
 	}
-	why := &api.Reason{By: byInstance, Code: codeAgentStopped, Component: agentUnit, Text: "the service was stopped on the instance"}
+	why := &api.Reason{By: byInstance, Code: codeAgentStopped, Component: unit, Text: "the service was stopped on the instance"}
 	switch {
 	case boots:
 		why.Fixes = advice.Try(func([]advice.Change) error { return nil },
@@ -255,9 +255,9 @@ func (c *sessionChain) service(ctx context.Context, agentUnit string) {
 		why.Fixes = c.controlFixes()
 	default:
 		why.Text = "the service was stopped, and does not start at boot: it is disabled or masked"
-		why.Fixes = c.enableFixes(ctx, agentUnit)
+		why.Fixes = c.enableFixes(ctx, unit)
 	}
-	c.fail(sessionService, agentUnit+".service is not active", why)
+	c.fail(sessionService, unit+".service is not active", why)
 }
 
 // role checks that the instance's programs have credentials, and returns their principal.

@@ -28,15 +28,9 @@ func (c *sessionChain) agent(ctx context.Context) bool {
 	switch {
 	case !has:
 		// Nothing can be changed on the instance.
-		note := "there is no way onto it: drydock why node and aws ec2 get-console-output show what it does"
-		if c.in.Image.Family == images.Bottlerocket {
-			note = "Drydock has no session on Bottlerocket machines that run containers; simulated ones (the tag drydock:runtime=simulated) have one by Session Manager"
-		}
-		if ok && m.Abilities().Has(machine.Terminal) {
-			note = "Session Manager opens a shell in its control container"
-		}
+		text, note := noSession(c.in.Image.Family, what, ok && m.Abilities().Has(machine.Terminal))
 		c.fail(sessionAgent, family, &api.Reason{
-			By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "Drydock runs no " + what + " for this image",
+			By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: text,
 			Note:  note,
 			Fixes: oneSketch("launch an instance from an Amazon Linux or EKS image instead; this prints the ID of one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
 		})
@@ -53,6 +47,19 @@ func (c *sessionChain) agent(ctx context.Context) bool {
 		return true
 	}
 	return false
+}
+
+// noSession says why an instance has no agent or sshd, and what there is instead. terminal says whether the machine has a shell.
+func noSession(family images.Family, what string, terminal bool) (text, note string) {
+	text, note = "Drydock runs no "+what+" for this image", "there is no way onto it: drydock why node and aws ec2 get-console-output show what it does"
+	switch {
+	case terminal:
+		note = "Session Manager opens a shell in its control container"
+	case family == images.Bottlerocket:
+		text = "in Drydock, Bottlerocket instances that run containers have no sessions, neither by Session Manager nor by SSH"
+		note = "simulated Bottlerocket instances (the tag drydock:runtime=simulated) have sessions by Session Manager"
+	}
+	return text, note
 }
 
 // installAgent installs the Systems Manager agent, and starts it.
@@ -82,7 +89,7 @@ func (c *sessionChain) bySSH(ctx context.Context, what string, judge func() erro
 	}
 	return advice.Try(func([]advice.Change) error {
 		if s := ssh.FirstFailed(); s != nil {
-			return fmt.Errorf("nor does SSH work (drydock why session %s --by eic --region %s): %s", c.Instance, c.Region, s.Evidence)
+			return fmt.Errorf("SSH does not work either (drydock why session %s --by eic --region %s): %s", c.Instance, c.Region, s.Evidence)
 		}
 		if judge == nil {
 			return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
@@ -73,5 +74,18 @@ func TestLogin(t *testing.T) {
 		if got := c.login(); !strings.Contains(got, tt.want) || strings.HasPrefix(got, `ssh -i "$KEY" `) != tt.twin {
 			t.Error(got)
 		}
+	}
+}
+
+// A Bottlerocket instance that runs containers has no session, and the explanation says which instances have one.
+func TestBottlerocketWithoutSessions(t *testing.T) {
+	for _, what := range []string{"SSM Agent", "sshd"} {
+		text, note := noSession(images.Bottlerocket, what, false)
+		if text != "in Drydock, Bottlerocket instances that run containers have no sessions, neither by Session Manager nor by SSH" || !strings.Contains(note, "drydock:runtime=simulated") {
+			t.Errorf("%s: %s; %s", what, text, note)
+		}
+	}
+	if text, note := noSession(images.Bottlerocket, "sshd", true); text != "Drydock runs no sshd for this image" || !strings.Contains(note, "control container") {
+		t.Errorf("a simulated one: %s; %s", text, note)
 	}
 }
