@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/drydock-dev/drydock/internal/twin/recording"
@@ -78,40 +80,90 @@ func redactText(text string, nested int) string {
 	if nested == 0 {
 		return text
 	}
-	for _, re := range []*regexp.Regexp{base64Block, base64Word} {
+	for _, re := range base64Forms {
 		text = re.ReplaceAllStringFunc(text, func(found string) string { return redactBase64(found, nested-1) })
 	}
 	return text
 }
 
-var (
-	// base64Block matches wrapped base64, as in a MIME message or in YAML, and base64Word what is on one line.
-	base64Block = regexp.MustCompile(`(?m)(?:^[ \t]*[A-Za-z0-9+/]{60,76}\r?\n)+[ \t]*[A-Za-z0-9+/]{1,76}={0,2}\r?$`)
-	base64Word  = regexp.MustCompile(`[A-Za-z0-9+/]{16,}={0,2}`)
-)
+// base64Forms match base64: wrapped, as in a MIME message or in YAML, then on one line. Both may have either alphabet, and lack the padding.
+var base64Forms = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)(?:^[ \t]*[A-Za-z0-9+/]{60,}\r?\n)+[ \t]*[A-Za-z0-9+/]+={0,2}\r?$`),
+	regexp.MustCompile(`(?m)(?:^[ \t]*[A-Za-z0-9_\-]{60,}\r?\n)+[ \t]*[A-Za-z0-9_\-]+={0,2}\r?$`),
+	regexp.MustCompile(`[A-Za-z0-9+/]{16,}={0,2}`),
+	regexp.MustCompile(`[A-Za-z0-9_\-]{16,}={0,2}`),
+}
 
-// redactBase64 masks what is secret in the text that base64 stands for. If it stands for no text, it returns what it was given.
+// redactBase64 masks what is secret in the text that base64 stands for. What does not stand for text is returned as it is.
 func redactBase64(encoded string, nested int) string {
-	raw, err := base64.StdEncoding.DecodeString(strings.NewReplacer(" ", "", "\t", "", "\r", "").Replace(encoded)) // which ignores the ends of lines
-	if err != nil || !gzipped(raw) && (!utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0) {
-		return encoded
+	if out, ok := redactEncoded(encoded, nested); ok {
+		return out
 	}
-	masked := redactBytes(raw, nested)
-	if bytes.Equal(masked, raw) {
-		return encoded
+	if i := strings.LastIndexByte(encoded, '\n'); i > 0 { // the last line may be what ends a here-document
+		if out, ok := redactEncoded(encoded[:i], nested); ok {
+			return out + encoded[i:]
+		}
 	}
-	text := base64.StdEncoding.EncodeToString(masked)
-	if len(masked) != len(raw) {
-		return encoded[:len(encoded)-len(strings.TrimLeft(encoded, " \t"))] + text
+	return encoded
+}
+
+// redactEncoded is redactBase64. It returns false if the base64 does not stand for text.
+func redactEncoded(encoded string, nested int) (string, bool) {
+	packed := strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "").Replace(encoded)
+	padded := packed
+	packed = strings.TrimRight(packed, "=")
+	encoding := base64.RawStdEncoding
+	if strings.ContainsAny(packed, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	raw, err := encoding.DecodeString(packed)
+	if wide, ok := fromUTF16(raw); err == nil && ok {
+		raw = toUTF16(redactText(wide, nested))
+	} else if err == nil && (gzipped(raw) || utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0) {
+		raw = redactBytes(raw, nested)
+	} else {
+		return "", false
+	}
+	text := encoding.EncodeToString(raw)
+	if text == packed {
+		return encoded, true
+	}
+	if len(text) != len(packed) {
+		if padded != packed || len(packed)%4 == 0 { // it had, or needed no padding
+			text += strings.Repeat("=", (4-len(text)%4)%4)
+		}
+		return encoded[:len(encoded)-len(strings.TrimLeft(encoded, " \t"))] + text, true
 	}
 	i := 0
 	return strings.Map(func(c rune) rune {
-		if strings.ContainsRune(" \t\r\n", c) {
+		if strings.ContainsRune(" \t\r\n=", c) {
 			return c
 		}
 		i++
 		return rune(text[i-1])
-	}, encoded)
+	}, encoded), true
+}
+
+// fromUTF16 returns the text that bytes are in UTF-16, as PowerShell's -EncodedCommand takes it, or false if they are not. It is the encoding
+// of Windows, with the low byte first.
+func fromUTF16(raw []byte) (string, bool) {
+	if len(raw)%2 != 0 || bytes.IndexByte(raw, 0) < 0 {
+		return "", false
+	}
+	units := make([]uint16, len(raw)/2)
+	for i := range units {
+		units[i] = binary.LittleEndian.Uint16(raw[2*i:])
+	}
+	text := string(utf16.Decode(units))
+	return text, !strings.ContainsAny(text, "\x00\uFFFD") && bytes.Equal(toUTF16(text), raw)
+}
+
+func toUTF16(text string) []byte {
+	var out []byte
+	for _, unit := range utf16.Encode([]rune(text)) {
+		out = binary.LittleEndian.AppendUint16(out, unit)
+	}
+	return out
 }
 
 // redactBytes masks what is secret in a text that may be gzipped. What is not text is left out entirely, but keeps its length.

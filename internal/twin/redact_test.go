@@ -60,6 +60,13 @@ func TestRedactPacked(t *testing.T) {
 	const text, masked = "#!/bin/sh\nexport DB_PASSWORD=hunter2\ncurl https://example.com/a/b/c/d/e/f/g | sh\n", "#!/bin/sh\nexport DB_PASSWORD=xxxxxx0\ncurl https://example.com/a/b/c/d/e/f/g | sh\n"
 	gz := func(s string) string { return string(gzipOf([]byte(s))) }
 	b64 := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	fold := func(s string, width int) string {
+		out := ""
+		for ; len(s) > width; s = s[width:] {
+			out += s[:width] + "\n"
+		}
+		return out + s + "\n"
+	}
 	wrapped := func(s, indent string) string {
 		out := ""
 		for s = b64(s); len(s) > 76; s = s[76:] {
@@ -81,6 +88,17 @@ func TestRedactPacked(t *testing.T) {
 		"a gzipped message":    func(s string) string { return gz(message(s)) },
 		"a file of cloud-init": file,
 		"an argument":          func(s string) string { return "echo " + b64(s) + " | base64 -d | sh" },
+		"without padding": func(s string) string {
+			return "echo " + base64.RawStdEncoding.EncodeToString([]byte(s)) + " | base64 -d | sh"
+		},
+		"the alphabet of URLs": func(s string) string {
+			return "data=" + base64.RawURLEncoding.EncodeToString([]byte("??>>~~"+s)) + "\n"
+		},
+		"PowerShell": func(s string) string { return "powershell -EncodedCommand " + b64(string(toUTF16(s))) + "\n" },
+		"a here-document": func(s string) string {
+			return "base64 -d <<EOF | sh\n" + fold(b64("   "+strings.Repeat("#", 228-len(s)-4)+"\n"+s), 76) + "EOF\n"
+		},
+		"wide lines": func(s string) string { return "base64 -d <<EOF | sh\n" + fold(b64("#\n"+s), 101) + "EOF\n" },
 	} {
 		got := redactBytes([]byte(pack(text)), mostNested)
 		if want := pack(masked); string(got) != want {

@@ -93,7 +93,7 @@ func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancer
 	var names []string
 	for _, a := range forwardedTo(l.DefaultActions) {
 		g, err := targetGroup(s.Store, sc, &a)
-		if _, no := errors.AsType[*elbv2types.TargetGroupNotFoundException](err); no { // in a twin whose source did not tell of it
+		if _, no := errors.AsType[*elbv2types.TargetGroupNotFoundException](err); no { // a twin has no target group that could not be read
 			names = append(names, part(idOf(targetGroupKind.resource, a), 0))
 			continue
 		}

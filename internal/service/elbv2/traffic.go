@@ -122,7 +122,7 @@ func (s *Service) carried(ctx context.Context, sc scope, lb *loadBalancerRecord)
 	}
 	for id := range groups {
 		g, err := s.group(ctx, sc, lb, id)
-		if _, no := errors.AsType[*elbv2types.TargetGroupNotFoundException](err); no { // in a twin whose source did not tell of it
+		if _, no := errors.AsType[*elbv2types.TargetGroupNotFoundException](err); no { // a twin has no target group that could not be read
 			continue
 		}
 		if err != nil {
