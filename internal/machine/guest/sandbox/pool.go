@@ -319,7 +319,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 					c.pause(false)
 					_ = c.send(message{Cancel: true}) // Receive below notices a dead child
 				case <-calls.Done():
-					c.pause(false) // it may run another script
+					c.pause(false) // the process may run another script
 				}
 				return
 			}
