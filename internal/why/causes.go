@@ -299,7 +299,7 @@ func (q *question) subject(plane string) *node.Subject {
 
 // oldBootstrap reports whether user data calls a program that the image no longer has.
 func (q *question) oldBootstrap() bool {
-	return q.m != nil && q.m.Image.Family == images.AL2023 && strings.Contains(string(q.m.UserData), "/etc/eks/bootstrap.sh")
+	return q.m != nil && q.m.Image.Family == images.AL2023 && strings.Contains(string(unzipped(q.m.UserData)), "/etc/eks/bootstrap.sh")
 }
 
 // nodesModified matches a refusal by the API server's NodeRestriction:

@@ -2,10 +2,8 @@ package why
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
-	"io"
 	"regexp"
 
 	"github.com/drydock-dev/drydock/internal/advice"
@@ -15,6 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/ami"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // agent checks that the image has an agent or sshd.
@@ -111,7 +110,7 @@ func (c *sessionChain) enableFixes(ctx context.Context, unit string) []advice.Fi
 // container, but a new machine has it unless user data says otherwise.
 func (c *sessionChain) controlFixes() []advice.Fix {
 	sketch := ""
-	if bytes.Contains(c.in.UserData, []byte("host-containers")) { // perhaps it is what disables the container
+	if bytes.Contains(unzipped(c.in.UserData), []byte("host-containers")) { // perhaps it is what disables the container
 		sketch = "set enabled = true under [settings.host-containers.control] in the file user-data before the instance is launched again"
 	}
 	e := &api.NodeExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region}
@@ -135,16 +134,9 @@ func (c *sessionChain) login() string {
 	return login + " " + sshUser + "@" + c.Instance + options
 }
 
-// mostUnzipped bounds what user data unpacks to.
-const mostUnzipped = 1 << 20
-
-// unzipped returns user data without compression, with which it may be given to an instance. If it cannot be unpacked, it returns it as it is.
+// unzipped returns user data without the encodings with which it may be given to an instance. If it cannot be unpacked, it returns it as it is.
 func unzipped(userData []byte) []byte {
-	r, err := gzip.NewReader(bytes.NewReader(userData))
-	if err != nil {
-		return userData
-	}
-	text, err := io.ReadAll(io.LimitReader(r, mostUnzipped))
+	text, err := userdata.Decode(userData)
 	if err != nil {
 		return userData
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // Bottlerocket's host has no shell and no sshd. The Systems Manager agent runs in its control container, from which people get
@@ -350,7 +352,8 @@ func (m *Machine) settings() map[string]any {
 	var given struct {
 		Settings map[string]any `toml:"settings"`
 	}
-	if err := toml.Unmarshal(m.In.UserData, &given); err == nil { // otherwise the node's own step says so
+	text, err := userdata.Decode(m.In.UserData)
+	if err := errors.Join(err, toml.Unmarshal(text, &given)); err == nil { // otherwise the node's own step says so
 		merge(out, given.Settings)
 	}
 	m.settingsMu.Lock()

@@ -2,6 +2,8 @@ package simulated_test
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -249,19 +251,30 @@ func TestBottlerocketsContainers(t *testing.T) {
 	}
 }
 
-// User data can switch the control container off, and the agent with it.
+// User data can switch the control container off, and the agent with it, also gzipped.
 func TestBottlerocketWithoutControlContainer(t *testing.T) {
-	w := computer(t, images.Bottlerocket)
-	w.Instance.UserData = []byte("[settings.host-containers.control]\nenabled = false\n")
-	r := w.Runtime(t)
-	defer r.Shutdown(context.Background())
-	if err := r.Start(t.Context(), w.Instance); err != nil {
+	plain := []byte("[settings.host-containers.control]\nenabled = false\n")
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := z.Write(plain)
+	if err := errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
-	m, _ := r.Machine(w.Instance.ID)
-	awaitBoot(t, m)
-	if active, _ := r.(*simulated.Runtime).Unit(w.Instance.ID, "amazon-ssm-agent"); active {
-		t.Error("the agent runs")
+	for name, userData := range map[string][]byte{"plain": plain, "gzipped": packed.Bytes()} {
+		t.Run(name, func(t *testing.T) {
+			w := computer(t, images.Bottlerocket)
+			w.Instance.UserData = userData
+			r := w.Runtime(t)
+			defer r.Shutdown(context.Background())
+			if err := r.Start(t.Context(), w.Instance); err != nil {
+				t.Fatal(err)
+			}
+			m, _ := r.Machine(w.Instance.ID)
+			awaitBoot(t, m)
+			if active, _ := r.(*simulated.Runtime).Unit(w.Instance.ID, "amazon-ssm-agent"); active {
+				t.Error("the agent runs")
+			}
+		})
 	}
 }
 

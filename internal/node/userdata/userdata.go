@@ -151,6 +151,11 @@ func (b *budget) decode(data []byte) ([]byte, error) {
 	return out, nil
 }
 
+// Decode removes base64 and gzip encoding from user data, if present.
+func Decode(userData []byte) ([]byte, error) {
+	return (&budget{left: maxDecompressed}).decode(userData)
+}
+
 // validateLabels rejects labels with which the kubelet refuses to start.
 func (c *Config) validateLabels() error {
 	var unknown []string
