@@ -135,6 +135,8 @@ func (i *instance) kubeletConfig(cfg *userdata.Config, shape simulated.Shape) ma
 		"cgroupDriver": "cgroupfs", "cgroupsPerQOS": false, "enforceNodeAllocatable": []string{},
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
 		"clusterDomain":            "cluster.local", "clusterDNS": clusterDNS(cfg),
+		// A new volume is attached as soon as the node's status names it: with the default of 10 seconds, a claim took 10 seconds to mount.
+		"nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m",
 		"failSwapOn": false, "makeIPTablesUtilChains": false, "readOnlyPort": 0, "serializeImagePulls": false,
 		// The disk is the host's, and so are its free space and its images.
 		"evictionHard":                map[string]string{"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%"},
