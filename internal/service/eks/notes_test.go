@@ -185,6 +185,15 @@ func TestNotesAnnounceTheEndOfSupport(t *testing.T) {
 	w.wantNote(note+v.EndOfStandardSupport.Format(time.DateOnly)+", when the support of 1.35 ends", true)
 }
 
+// A node that has not reported the version of its kubelet yet does not hold an upgrade back.
+func TestNotesAboutKubeletsWithoutAVersion(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.35")
+	w.node("old", "v1.31.0", "ng-old")
+	w.node("new", "", "ng-new")
+	w.wantNote("an upgrade to Kubernetes 1.36 would be refused, even if forced: nodegroups ng-old are too old", true)
+}
+
 // A twin keeps its version until something is changed in it, however old it is.
 func TestNotesSayThatSupportHasEnded(t *testing.T) {
 	v, _ := eksversions.Lookup("1.35")

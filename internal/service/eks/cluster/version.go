@@ -188,8 +188,8 @@ var failing = map[ekstypes.Category][]ekstypes.InsightStatusValue{
 func (e *evidence) nodegroupsBehind(version string) []string {
 	var out []string
 	for _, n := range e.nodes {
-		group := n.Labels[plane.LabelNodegroup]
-		if group != "" && eksversions.Number(version)-nodeMinor(n) > kubeletSkew && !slices.Contains(out, group) {
+		group, minor := n.Labels[plane.LabelNodegroup], nodeMinor(n) // 0 if the kubelet has not reported its version
+		if group != "" && minor > 0 && eksversions.Number(version)-minor > kubeletSkew && !slices.Contains(out, group) {
 			out = append(out, group)
 		}
 	}
