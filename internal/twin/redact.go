@@ -117,6 +117,7 @@ func redactEncoded(encoded string, nested int) (string, bool) {
 		encoding = base64.RawURLEncoding
 	}
 	raw, err := encoding.DecodeString(packed)
+	was := raw
 	if wide, ok := fromUTF16(raw); err == nil && ok {
 		raw = toUTF16(redactText(wide, nested))
 	} else if err == nil && (gzipped(raw) || utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0) {
@@ -124,10 +125,10 @@ func redactEncoded(encoded string, nested int) (string, bool) {
 	} else {
 		return "", false
 	}
-	text := encoding.EncodeToString(raw)
-	if text == packed {
+	if bytes.Equal(raw, was) { // text may differ from what was given in bits that stand for nothing
 		return encoded, true
 	}
+	text := encoding.EncodeToString(raw)
 	if len(text) != len(packed) {
 		if padded != packed || len(packed)%4 == 0 { // it had, or needed no padding
 			text += strings.Repeat("=", (4-len(text)%4)%4)

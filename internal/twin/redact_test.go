@@ -29,6 +29,7 @@ func TestRedact(t *testing.T) {
 		{"bootstrap.sh", "/etc/eks/bootstrap.sh prod --b64-cluster-ca LS0t --apiserver-endpoint https://A.gr7.eu-west-1.eks.amazonaws.com", "/etc/eks/bootstrap.sh prod --b64-cluster-ca LS0t --apiserver-endpoint https://A.gr7.eu-west-1.eks.amazonaws.com"},
 		{"the metadata service's token", `TOKEN=$(curl -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 21600" http://169.254.169.254/latest/api/token)`, `TOKEN=$(curl -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 21600" http://169.254.169.254/latest/api/token)`},
 		{"the name of a file with a token", "tokenFile: /var/run/secrets/token\npassword-file=/etc/p\ntoken: abc", "tokenFile: /var/run/secrets/token\npassword-file=/etc/p\ntoken: xxx"},
+		{"base64 that is cut off", "bm8gc2VjcmV0IGhlcmV", "bm8gc2VjcmV0IGhlcmV"},
 		{"references", `PASSWORD="$FROM_SSM"`, `PASSWORD="$FROM_SSM"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
