@@ -3,6 +3,7 @@ package autoscaling_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,41 +38,16 @@ func TestScheduledActionsOfATwin(t *testing.T) {
 	hourly := aws.String(fmt.Sprintf("%d * * * *", later.Minute()))
 	odd := action("odd", now, nil, 5)
 	odd.StartTime = nil
-	answer := func(operation string, out any) recording.Answer {
-		service := "autoscaling"
-		if operation == "DescribeSubnets" {
-			service = "ec2"
-		}
-		return recording.Answer{Service: service, Operation: operation, Input: json.RawMessage("{}"), Pages: []json.RawMessage{testkit.Must(json.Marshal(out))(t)}}
-	}
 	w.held.Store(true)
-	writes, gaps, err := w.svc.Module().Import(&recording.Recording{
-		Source: recording.Source{Account: w.account, Region: testkit.Region, Started: now},
-		Answers: []recording.Answer{
-			answer("DescribeSubnets", awsec2.DescribeSubnetsOutput{Subnets: w.subnets}),
-			answer("DescribeAutoScalingGroups", groups),
-			answer("DescribePolicies", awsautoscaling.DescribePoliciesOutput{ScalingPolicies: []autoscalingtypes.ScalingPolicy{{AutoScalingGroupName: name, PolicyName: aws.String("cpu"), PolicyARN: aws.String("arn:aws:x")}}}),
-			answer("DescribeScheduledActions", awsautoscaling.DescribeScheduledActionsOutput{ScheduledUpdateGroupActions: []autoscalingtypes.ScheduledUpdateGroupAction{
-				action("once", now.Add(-48*time.Hour), nil, 5), action("hourly", now.Add(-24*time.Hour), hourly, 3), action("soon", now.Add(time.Minute), nil, 4), odd,
-			}}),
-		},
+	gaps := w.imports(map[string]any{
+		"DescribeSubnets": awsec2.DescribeSubnetsOutput{Subnets: w.subnets}, "DescribeAutoScalingGroups": groups,
+		"DescribePolicies": awsautoscaling.DescribePoliciesOutput{ScalingPolicies: []autoscalingtypes.ScalingPolicy{{AutoScalingGroupName: name, PolicyName: aws.String("cpu"), PolicyARN: aws.String("arn:aws:x")}}},
+		"DescribeScheduledActions": awsautoscaling.DescribeScheduledActionsOutput{ScheduledUpdateGroupActions: []autoscalingtypes.ScheduledUpdateGroupAction{
+			action("once", now.Add(-48*time.Hour), nil, 5), action("hourly", now.Add(-24*time.Hour), hourly, 3), action("soon", now.Add(time.Minute), nil, 4), odd,
+		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if len(gaps) != 2 || gaps[0].String() != `scaling policy "cpu" of group "web" was not copied: it has no type, or an ARN of another one` || gaps[1].String() != `scheduled action "odd" of group "web" was not copied: it has no time, or an ARN of another one` {
 		t.Errorf("gaps %v", gaps)
-	}
-	err = w.server.Store.Update(ctx, func(tx *store.Tx) error {
-		for _, write := range writes {
-			if err := write.Put(tx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 
 	// The first change: every action is due.
@@ -90,4 +66,51 @@ func TestScheduledActionsOfATwin(t *testing.T) {
 	}
 	w.clock.SetTime(*w.scheduled("web")[0].StartTime)
 	w.await("web", serving(3))
+}
+
+// A group whose subnets were not imported says so when it cannot launch.
+func TestAGroupOfATwinWithoutSubnets(t *testing.T) {
+	w := newWorld(t)
+	w.group("web", 1)
+	groups := testkit.Must(w.DescribeAutoScalingGroups(t.Context(), &awsautoscaling.DescribeAutoScalingGroupsInput{}))(t)
+	groups.AutoScalingGroups[0].DesiredCapacity, groups.AutoScalingGroups[0].MaxSize = aws.Int32(2), aws.Int32(2)
+	w.imports(map[string]any{"DescribeAutoScalingGroups": groups})
+	testkit.Eventually(t, 20*time.Second, func() error {
+		for _, a := range w.activities("web") {
+			if a.StatusCode == autoscalingtypes.ScalingActivityStatusCodeFailed && strings.Contains(aws.ToString(a.StatusMessage), "did not allow ec2:DescribeSubnets") {
+				return nil
+			}
+		}
+		return fmt.Errorf("activities %+v", w.activities("web"))
+	})
+	testkit.Must(w.UpdateAutoScalingGroup(t.Context(), &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), DesiredCapacity: aws.Int32(1)}))(t)
+}
+
+// imports imports what AWS answered to operations, and returns the gaps.
+func (w *world) imports(answers map[string]any) []recording.Gap {
+	w.Helper()
+	r := &recording.Recording{Source: recording.Source{Account: w.account, Region: testkit.Region, Started: w.clock.Now()}}
+	for operation, out := range answers {
+		service := "autoscaling"
+		if operation == "DescribeSubnets" {
+			service = "ec2"
+		}
+		r.Answers = append(r.Answers, recording.Answer{Service: service, Operation: operation, Input: json.RawMessage("{}"), Pages: []json.RawMessage{testkit.Must(json.Marshal(out))(w)}})
+	}
+	writes, gaps, err := w.svc.Module().Import(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	err = w.server.Store.Update(w.Context(), func(tx *store.Tx) error {
+		for _, write := range writes {
+			if err := write.Put(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return gaps
 }

@@ -33,8 +33,14 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 	return w.planFor(ctx, all, n, surplus, false)
 }
 
+// unknownSubnets is why a group of a twin launches nothing if its subnets were not imported.
+const unknownSubnets = "The subnets of the group are unknown: the source did not allow ec2:DescribeSubnets. Launching EC2 instance failed."
+
 // planFor is like plan. If warm is set, the launches go into the warm pool, for the cause in surplus.
 func (w *work) planFor(ctx context.Context, all []memberRecord, n int, surplus string, warm bool) error {
+	if len(w.g.Subnets) == 0 {
+		return w.failed(ctx, nil, unknownSubnets)
+	}
 	src, err := w.s.source(w.svc, w.scope(), &w.g)
 	if code := awserr.CodeOf(err); code != "" {
 		return w.failed(ctx, nil, awserr.TextOf(err))

@@ -172,6 +172,9 @@ func (s *Service) tryLaunch(svc context.Context, sc scope, g *groupRecord) error
 	} else if err != nil {
 		return err
 	}
+	if len(g.Subnets) == 0 {
+		return nil // a twin's, see unknownSubnets
+	}
 	in := src.request(g, false)
 	p := pool{Subnet: g.Subnets[0]}
 	if len(src.offers) > 0 {
