@@ -176,8 +176,12 @@ func (f *importFlags) checkReplace(ctx context.Context, daemon *api.Client, s re
 	case !f.discard:
 		return nil // it would be made as it is
 	}
-	return withHint(fmt.Errorf("account %s is already a twin%s, which this command would replace. Without a source, it asks the twin as it is. --replace replaces the twin; drydock import --refresh discards its changes", s.Account, what),
-		fmt.Sprintf("%s --account %s --region %s", f.question, s.Account, t.Region))
+	hint := fmt.Sprintf("%s --account %s --region %s", f.question, s.Account, t.Region)
+	if missing := func(c string) bool { return !slices.Contains(t.Clusters, c) }; t.Region != s.Region || len(t.Clusters) > 0 && slices.ContainsFunc(s.Clusters, missing) {
+		hint = "drydock status" // the twin does not have what is asked
+	}
+	return withHint(fmt.Errorf("account %s is already a twin%s, which this command would replace. Without a source, it asks the twin as it is; --replace replaces the twin; drydock import --refresh discards its changes", s.Account, what),
+		hint)
 }
 
 // settled diagnoses the cluster once its nodes are no longer on their way, or the timeout has passed.

@@ -154,7 +154,7 @@ func (f *importFlags) printPlan(o *globalOptions) error {
 	}
 	clusters := ""
 	if !f.noKubernetes {
-		clusters = "In clusters, the access policy AmazonEKSAdminViewPolicy allows to list everything.\n"
+		clusters = "In clusters, the access policy AmazonEKSAdminViewPolicy allows listing everything.\n"
 	}
 	_, err := fmt.Fprintf(o.streams.Out, "\nNothing else is called. %sThis policy allows it (GetCallerIdentity needs no permission):\n\n%s\n", clusters, twin.Policy())
 	return err

@@ -24,7 +24,7 @@ and what the role may do. The first broken link is shown, with the error the pod
 gets from AWS and a fix.
 
 The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be determined, 3 if it
-depends on something that the source of a twin did not allow to read.`,
+depends on something that the source of a twin did not allow to be read.`,
 		Example: `  drydock why serviceaccount shop/cart --cluster dev
   drydock why serviceaccount kube-system/aws-node --cluster dev --output json`,
 		Args: cobra.ExactArgs(1),

@@ -81,7 +81,7 @@ func (x *Explainer) diagnose(ctx context.Context, account, region, cluster strin
 	for i := range nodes.Nodes {
 		diagnoseNode(&d, &nodes.Nodes[i])
 	}
-	if settled && !d.Settling {
+	if !d.Settling {
 		if d.Settling, err = x.booting(ctx, account); err != nil {
 			return d, err
 		}
@@ -110,7 +110,7 @@ func (x *Explainer) booting(ctx context.Context, account string) (bool, error) {
 	}
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
-			if info, on := x.cfg.Machines.Info(aws.ToString(i.InstanceId)); !on || info.Phase == node.PhaseBooting {
+			if info, on := x.cfg.Machines.Info(aws.ToString(i.InstanceId)); !on || info.Phase == node.PhaseBooting && info.Problem == "" {
 				return true, nil
 			}
 		}

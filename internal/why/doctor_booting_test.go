@@ -21,11 +21,16 @@ func (twoInstances) DescribeInstances(context.Context, *awsec2.DescribeInstances
 type machinesOf struct {
 	Machines
 	phases map[string]node.Phase
+	broken string // an instance that cannot boot
 }
 
 func (m machinesOf) Info(id string) (node.Info, bool) {
 	p, ok := m.phases[id]
-	return node.Info{Phase: p}, ok
+	info := node.Info{Phase: p}
+	if id == m.broken {
+		info.Problem = "it cannot read its metadata"
+	}
+	return info, ok
 }
 
 // A diagnosis of a twin waits until all its instances have been started and have run their user data. An account of one's own is looked at as it is.
@@ -33,16 +38,18 @@ func TestDiagnosisWaitsForInstancesOfTwins(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		phases map[string]node.Phase
+		broken string
 		twin   bool
 		want   bool
 	}{
-		{"not started yet", nil, true, true},
-		{"one is on", map[string]node.Phase{"i-1": node.PhaseReady}, true, true},
-		{"one boots", map[string]node.Phase{"i-1": node.PhaseReady, "i-2": node.PhaseBooting}, true, true},
-		{"one is not a node, the other joins", map[string]node.Phase{"i-1": node.PhaseRunning, "i-2": node.PhaseJoining}, true, false},
-		{"of one's own", nil, false, false},
+		{"not started yet", nil, "", true, true},
+		{"one is on", map[string]node.Phase{"i-1": node.PhaseReady}, "", true, true},
+		{"one boots", map[string]node.Phase{"i-1": node.PhaseReady, "i-2": node.PhaseBooting}, "", true, true},
+		{"one cannot boot", map[string]node.Phase{"i-1": node.PhaseReady, "i-2": node.PhaseBooting}, "i-2", true, false},
+		{"one is not a node, the other joins", map[string]node.Phase{"i-1": node.PhaseRunning, "i-2": node.PhaseJoining}, "", true, false},
+		{"of one's own", nil, "", false, false},
 	} {
-		x := New(Config{EC2: twoInstances{}, Machines: machinesOf{phases: tt.phases}, IsTwin: func(string) bool { return tt.twin }})
+		x := New(Config{EC2: twoInstances{}, Machines: machinesOf{phases: tt.phases, broken: tt.broken}, IsTwin: func(string) bool { return tt.twin }})
 		if got, err := x.booting(t.Context(), "111122223333"); err != nil || got != tt.want {
 			t.Errorf("%s: %v, %v", tt.name, got, err)
 		}

@@ -173,8 +173,12 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, e Expect) (_ 
 	if err := l.write(ctx, writes, false); err != nil {
 		return Twin{}, fmt.Errorf("writing account %s: %w", account, err)
 	}
-	t.Loading = false
-	return t, l.mark(ctx, t)
+	err = twins.UpdateOne(ctx, l.Store, key(account), func(kept *Twin) error { // which may have been changed meanwhile
+		kept.Loading = false
+		t = *kept
+		return nil
+	})
+	return t, err
 }
 
 // convert returns a service's writes for a recording. Whoever wrote the recording, a mistake of the service's in reading it must not
