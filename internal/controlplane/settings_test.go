@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+	"github.com/drydock-dev/drydock/internal/fault"
 )
 
 // settings returns the settings with which the plane's process was started.
@@ -67,6 +69,40 @@ func TestConfigureReplacesTheProcess(t *testing.T) {
 	w.ready(p.ID)
 	if got := w.settings(p.ID); got != to {
 		t.Errorf("after a failure and a restart, the process has the settings %+v", got)
+	}
+}
+
+// A plane keeps settings that its process has when a fault takes the process down, and does not get others then.
+func TestConfigureDuringFaults(t *testing.T) {
+	for _, kind := range []fault.Kind{fault.ControlPlane, fault.ExpiredCA} {
+		t.Run(string(kind), func(t *testing.T) {
+			set := fault.NewSet(fault.Config{})
+			w := newWorld(t, func(c *config) { c.Faults = set })
+			p := w.claim("arn", account)
+			to := controlplane.Settings{EventTTL: "20m"}
+			if err := w.Configure(t.Context(), p.ID, to); err != nil {
+				t.Fatal(err)
+			}
+			setFault(set, kind, 0)
+			eventually(t, func() error {
+				if err := w.Replace(t.Context(), p.ID); fault.Of(err) == nil {
+					return fmt.Errorf("the fault is not in force yet: %v", err)
+				}
+				return nil
+			})
+			if err := w.Configure(t.Context(), p.ID, controlplane.Settings{EventTTL: "30m"}); fault.Of(err) == nil {
+				t.Errorf("other settings: %v", err)
+			}
+			if err := w.Configure(t.Context(), p.ID, to); err != nil {
+				t.Errorf("the settings that it has: %v", err)
+			}
+			w.reopen()
+			setFault(set, "", 0)
+			eventually(t, func() error { return w.WaitReady(t.Context(), p.ID) })
+			if got := w.settings(p.ID); got != to {
+				t.Errorf("settings %+v", got)
+			}
+		})
 	}
 }
 

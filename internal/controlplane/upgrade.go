@@ -10,6 +10,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+	"github.com/drydock-dev/drydock/internal/fault"
 )
 
 // retireTime is how long a process that has been replaced may take to complete its requests.
@@ -56,7 +57,8 @@ func (m *Manager) Replace(ctx context.Context, id string) error {
 }
 
 // Configure changes settings of a plane's components while it serves: it replaces its process, as Upgrade does, unless the
-// process has them. After an error the plane has its old settings, and Configure may be repeated.
+// process has them. If a fault keeps the controllers of a plane that has the settings from running, Configure does not wait
+// for them. After an error of the new process the plane has its old settings. Configure may be repeated.
 func (m *Manager) Configure(ctx context.Context, id string, to Settings) error {
 	p := m.find(id)
 	if p == nil {
@@ -68,10 +70,12 @@ func (m *Manager) Configure(ctx context.Context, id string, to Settings) error {
 	set := func(ctx context.Context, to Settings) error {
 		return p.update(ctx, func(r *record) error { r.Key.Settings = to; return nil })
 	}
-	if key.Settings != to {
-		if err := p.hindered(); err != nil {
-			return err
-		}
+	switch hindered := p.hindered(); {
+	case key.Settings == to && hindered != nil:
+		return nil // the process has them, or starts with them when the fault ends
+	case hindered != nil:
+		return hindered
+	case key.Settings != to:
 		if err := set(ctx, to); err != nil {
 			return err
 		}
@@ -84,7 +88,10 @@ func (m *Manager) Configure(ctx context.Context, id string, to Settings) error {
 			return errors.Join(err, set(context.WithoutCancel(ctx), key.Settings))
 		}
 	}
-	return p.awaitLeading(ctx)
+	if err := p.awaitLeading(ctx); fault.Of(err) == nil {
+		return err
+	}
+	return nil
 }
 
 // runsWith reports whether the plane's process was started with settings.

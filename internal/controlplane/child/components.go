@@ -2,9 +2,11 @@ package child
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
@@ -67,7 +69,11 @@ func runScheduler(ctx context.Context, cfg launch.Config) error {
 	args := schedulerArgs(cfg)
 	if cfg.Settings.Scoring != "" {
 		file := launch.Files(cfg.Dir).SchedulerConfig()
-		if err := os.WriteFile(file, schedulerConfig(cfg), 0o600); err != nil {
+		data, err := schedulerConfig(cfg)
+		if err == nil {
+			err = os.WriteFile(file, data, 0o600)
+		}
+		if err != nil {
 			return err
 		}
 		args = append(args, "--config="+file)
@@ -101,23 +107,33 @@ func schedulerArgs(cfg launch.Config) []string {
 
 // schedulerConfig returns a KubeSchedulerConfiguration with the settings. It has the client settings of schedulerArgs, too,
 // because the flags for these have no effect beside a file.
-func schedulerConfig(cfg launch.Config) []byte {
-	var resources []string
+func schedulerConfig(cfg launch.Config) ([]byte, error) {
+	const apiVersion = "kubescheduler.config.k8s.io/v1"
+	type object = map[string]any
+	var resources []object
 	for one := range strings.SplitSeq(cfg.Settings.Weights, ",") {
 		name, weight, _ := strings.Cut(one, "=")
-		resources = append(resources, fmt.Sprintf("{name: %q, weight: %s}", name, weight))
+		n, err := strconv.ParseInt(weight, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the weight of resource %q: %w", name, err)
+		}
+		resources = append(resources, object{"name": name, "weight": n})
 	}
-	return fmt.Appendf(nil, `apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection: {kubeconfig: %q, qps: 1000, burst: 2000}
-leaderElection: {leaderElect: false}
-profiles:
-- schedulerName: default-scheduler
-  pluginConfig:
-  - name: NodeResourcesFit
-    args:
-      apiVersion: kubescheduler.config.k8s.io/v1
-      kind: NodeResourcesFitArgs
-      scoringStrategy: {type: %q, resources: [%s]}
-`, launch.Files(cfg.Dir).SchedulerKubeconfig(), cfg.Settings.Scoring, strings.Join(resources, ", "))
+	return json.Marshal(object{
+		"apiVersion":       apiVersion,
+		"kind":             "KubeSchedulerConfiguration",
+		"clientConnection": object{"kubeconfig": launch.Files(cfg.Dir).SchedulerKubeconfig(), "qps": 1000, "burst": 2000},
+		"leaderElection":   object{"leaderElect": false},
+		"profiles": []object{{
+			"schedulerName": "default-scheduler",
+			"pluginConfig": []object{{
+				"name": "NodeResourcesFit",
+				"args": object{
+					"apiVersion":      apiVersion,
+					"kind":            "NodeResourcesFitArgs",
+					"scoringStrategy": object{"type": cfg.Settings.Scoring, "resources": resources},
+				},
+			}},
+		}},
+	})
 }

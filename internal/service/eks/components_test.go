@@ -1,8 +1,11 @@
 package eks_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -10,7 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/eks/load"
+	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 func eventTTL(ttl string) *ekstypes.KubeApiServerConfigRequest {
@@ -160,5 +166,81 @@ func TestControlPlaneSettingsThatEKSRefuses(t *testing.T) {
 	}
 	if len(versions) != 4 {
 		t.Errorf("%d versions", len(versions))
+	}
+}
+
+// A copy has the settings of its source, unless they are not those that EKS would set.
+func TestTwinsControlPlaneSettings(t *testing.T) {
+	source := newWorld(t)
+	source.cluster("dev", ekstypes.AuthenticationModeApi)
+	in := &awseks.DescribeClusterInput{Name: aws.String("dev")}
+	for name, tt := range map[string]struct {
+		change func(c *ekstypes.Cluster)
+		want   eks.PlaneSettings
+		gap    string // part of the only gap, if there is one
+	}{
+		"all": {func(c *ekstypes.Cluster) {
+			c.KubeApiServerConfig = &ekstypes.KubeApiServerConfigResponse{EventTtl: aws.String("30m"), ServiceNodePortRange: &ekstypes.ServiceNodePortRange{MinPort: 20000, MaxPort: 20100}}
+			c.KubeControllerManagerConfig.HorizontalPodAutoscalerControllerConfig.HorizontalPodAutoscalerSyncPeriod = aws.String("10s") // without a tier
+			c.KubeSchedulerConfig.NodeResourcesFit = scoring(ekstypes.ScoringStrategyTypeMostAllocated, weight("cpu", 2)).NodeResourcesFit
+		}, eks.PlaneSettings{EventTTL: "30m", NodePorts: "20000-20100", HPASyncPeriod: "10s", Scoring: "MostAllocated", Weights: "cpu=2"}, ""},
+		"none": {func(c *ekstypes.Cluster) {
+			c.KubeApiServerConfig, c.KubeControllerManagerConfig, c.KubeSchedulerConfig = nil, nil, nil
+		}, eks.PlaneSettings{}, ""},
+		"no resources": {func(c *ekstypes.Cluster) {
+			c.KubeSchedulerConfig.NodeResourcesFit = scoring(ekstypes.ScoringStrategyTypeMostAllocated).NodeResourcesFit
+		}, eks.PlaneSettings{Scoring: "MostAllocated", Weights: "cpu=1,memory=1"}, ""},
+		"no strategy": {func(c *ekstypes.Cluster) {
+			c.KubeSchedulerConfig.NodeResourcesFit = scoring("", weight("memory", 3)).NodeResourcesFit
+		}, eks.PlaneSettings{Scoring: "LeastAllocated", Weights: "memory=3"}, ""},
+		"a hostile resource": {func(c *ekstypes.Cluster) {
+			c.KubeSchedulerConfig.NodeResourcesFit = scoring(ekstypes.ScoringStrategyTypeMostAllocated, weight("cpu=1}]}\nextenders:\n- urlPrefix: http://192.0.2.1", 1)).NodeResourcesFit
+		}, eks.PlaneSettings{}, `scoringStrategy resource: cpu=1}]}\nextenders:\n- urlPrefix`},
+		"a newer strategy": {func(c *ekstypes.Cluster) {
+			c.KubeSchedulerConfig.NodeResourcesFit = scoring("RequestedToCapacityRatio").NodeResourcesFit
+		}, eks.PlaneSettings{}, "Invalid scoringStrategy type: RequestedToCapacityRatio"},
+		"no duration": {func(c *ekstypes.Cluster) { c.KubeApiServerConfig.EventTtl = aws.String("x") }, eks.PlaneSettings{}, "Invalid eventTtl: x"},
+		"no ports": {func(c *ekstypes.Cluster) {
+			c.KubeApiServerConfig.ServiceNodePortRange = &ekstypes.ServiceNodePortRange{}
+		}, eks.PlaneSettings{}, "Invalid serviceNodePortRange: 0-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &recording.Recording{Source: recording.Source{Account: source.account, Region: testkit.Region, Started: time.Now()}}
+			out := testkit.Must(source.client.DescribeCluster(t.Context(), in))(t)
+			tt.change(out.Cluster)
+			recordAnswer(t, r, "eks", "DescribeCluster", in, out)
+			recordAnswer(t, r, recording.Kubernetes, "List", recording.KubernetesList{Cluster: "dev", Version: "v1", Resource: "configmaps"}, map[string]any{"Kind": "ConfigMapList"})
+			writes, gaps, err := load.Records(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.gap == "" && len(gaps) > 0 || tt.gap != "" && (len(gaps) != 1 || !strings.Contains(gaps[0].String(), tt.gap) || gaps[0].Code != recording.NotModelled) {
+				t.Errorf("gaps %+v", gaps)
+			}
+			twins := &fakeTwins{}
+			w := newWorld(t, func(w *world) { w.twins = twins })
+			twins.store = w.server.Store
+			w.account = source.account
+			w.client = awseks.NewFromConfig(w.server.AWSConfig(w.account))
+			if err := w.server.Store.Update(t.Context(), func(tx *store.Tx) error {
+				for _, write := range writes {
+					if err := write.Put(tx); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			w.eventually(func() error {
+				if c := testkit.Must(w.client.DescribeCluster(t.Context(), in))(t).Cluster; c.Status != ekstypes.ClusterStatusActive {
+					return fmt.Errorf("it is %s", c.Status)
+				}
+				return nil
+			})
+			if diff := cmp.Diff(tt.want, w.settings()); diff != "" {
+				t.Errorf("settings of the control plane (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -66,9 +67,15 @@ func completeComponents(c *ekstypes.Cluster) {
 		manager.PodGcControllerConfig = &ekstypes.PodGcControllerConfigResponse{TerminatedPodGcThreshold: new(int32(terminatedPods))}
 	}
 	c.KubeApiServerConfig, c.KubeControllerManagerConfig = &api, &manager
-	if s := c.KubeSchedulerConfig; s == nil || s.NodeResourcesFit == nil || s.NodeResourcesFit.ScoringStrategy == nil {
-		c.KubeSchedulerConfig = &ekstypes.KubeSchedulerConfigResponse{NodeResourcesFit: &ekstypes.NodeResourcesFitConfig{ScoringStrategy: defaultStrategy()}}
+	strategy := defaultStrategy()
+	if s := c.KubeSchedulerConfig; s != nil && s.NodeResourcesFit != nil && s.NodeResourcesFit.ScoringStrategy != nil {
+		given := s.NodeResourcesFit.ScoringStrategy
+		strategy.Type = cmp.Or(given.Type, strategy.Type)
+		if len(given.Resources) > 0 {
+			strategy.Resources = given.Resources
+		}
 	}
+	c.KubeSchedulerConfig = &ekstypes.KubeSchedulerConfigResponse{NodeResourcesFit: &ekstypes.NodeResourcesFitConfig{ScoringStrategy: strategy}}
 }
 
 // A componentsRequest is what a request says about the components.
@@ -85,51 +92,57 @@ func (r componentsRequest) given() bool {
 // setComponents changes the settings in a cluster's description as a request says. What the request leaves out stays.
 func setComponents(c *ekstypes.Cluster, in componentsRequest) error {
 	completeComponents(c)
-	cluster := aws.ToString(c.Name)
 	if in.api != nil {
-		if ttl := in.api.EventTtl; ttl != nil {
-			if d, ok := singleUnit(*ttl); !ok || d < minEventTTL || d > maxEventTTL {
-				return errComponentDuration(cluster, "eventTtl", *ttl, "10m", "60m")
-			}
-			c.KubeApiServerConfig.EventTtl = ttl
-		}
-		if r := in.api.ServiceNodePortRange; r != nil {
-			if r.MinPort < minNodePort || r.MaxPort > maxNodePort || r.MinPort > r.MaxPort {
-				return errNodePorts(cluster, r)
-			}
-			c.KubeApiServerConfig.ServiceNodePortRange = r
-		}
+		c.KubeApiServerConfig.EventTtl = cmp.Or(in.api.EventTtl, c.KubeApiServerConfig.EventTtl)
+		c.KubeApiServerConfig.ServiceNodePortRange = cmp.Or(in.api.ServiceNodePortRange, c.KubeApiServerConfig.ServiceNodePortRange)
 	}
+	var period *string
 	if in.manager != nil && in.manager.HorizontalPodAutoscalerControllerConfig != nil {
-		if period := in.manager.HorizontalPodAutoscalerControllerConfig.HorizontalPodAutoscalerSyncPeriod; period != nil {
-			d, ok := singleUnit(*period)
-			switch {
-			case !ok || d < minHPAPeriod || d > maxHPAPeriod:
-				return errComponentDuration(cluster, "horizontalPodAutoscalerSyncPeriod", *period, "10s", "15s")
-			case !provisioned(c.ControlPlaneScalingConfig):
-				return errPeriodNeedsTier(cluster)
-			}
-			c.KubeControllerManagerConfig.HorizontalPodAutoscalerControllerConfig = &ekstypes.HorizontalPodAutoscalerControllerConfigResponse{HorizontalPodAutoscalerSyncPeriod: period}
+		period = in.manager.HorizontalPodAutoscalerControllerConfig.HorizontalPodAutoscalerSyncPeriod
+	}
+	if period != nil {
+		c.KubeControllerManagerConfig.HorizontalPodAutoscalerControllerConfig = &ekstypes.HorizontalPodAutoscalerControllerConfigResponse{HorizontalPodAutoscalerSyncPeriod: period}
+	}
+	if in.scheduler != nil && in.scheduler.NodeResourcesFit != nil && in.scheduler.NodeResourcesFit.ScoringStrategy != nil {
+		to, strategy := in.scheduler.NodeResourcesFit.ScoringStrategy, c.KubeSchedulerConfig.NodeResourcesFit.ScoringStrategy
+		strategy.Type = cmp.Or(to.Type, strategy.Type)
+		if to.Resources != nil {
+			strategy.Resources = to.Resources
 		}
 	}
-	if in.scheduler == nil || in.scheduler.NodeResourcesFit == nil || in.scheduler.NodeResourcesFit.ScoringStrategy == nil {
-		return nil
+	if err := checkComponents(*c); err != nil {
+		return err
 	}
-	to, strategy := in.scheduler.NodeResourcesFit.ScoringStrategy, *c.KubeSchedulerConfig.NodeResourcesFit.ScoringStrategy
-	if to.Type != "" {
-		if !slices.Contains(to.Type.Values(), to.Type) {
-			return errScoringStrategy(cluster, to.Type)
-		}
-		strategy.Type = to.Type
+	if period != nil && !provisioned(c.ControlPlaneScalingConfig) {
+		return errPeriodNeedsTier(aws.ToString(c.Name))
 	}
-	if to.Resources != nil {
-		if err := checkWeights(cluster, to.Resources); err != nil {
-			return err
-		}
-		strategy.Resources = to.Resources
-	}
-	c.KubeSchedulerConfig = &ekstypes.KubeSchedulerConfigResponse{NodeResourcesFit: &ekstypes.NodeResourcesFitConfig{ScoringStrategy: &strategy}}
 	return nil
+}
+
+// CheckComponents returns an error if EKS would not set a cluster's settings, of which some may be missing.
+func CheckComponents(c ekstypes.Cluster) error {
+	completeComponents(&c)
+	return checkComponents(c)
+}
+
+func checkComponents(c ekstypes.Cluster) error {
+	cluster := aws.ToString(c.Name)
+	ttl := *c.KubeApiServerConfig.EventTtl
+	if d, ok := singleUnit(ttl); !ok || d < minEventTTL || d > maxEventTTL {
+		return errComponentDuration(cluster, "eventTtl", ttl, "10m", "60m")
+	}
+	if r := c.KubeApiServerConfig.ServiceNodePortRange; r.MinPort < minNodePort || r.MaxPort > maxNodePort || r.MinPort > r.MaxPort {
+		return errNodePorts(cluster, r)
+	}
+	period := *c.KubeControllerManagerConfig.HorizontalPodAutoscalerControllerConfig.HorizontalPodAutoscalerSyncPeriod
+	if d, ok := singleUnit(period); !ok || d < minHPAPeriod || d > maxHPAPeriod {
+		return errComponentDuration(cluster, "horizontalPodAutoscalerSyncPeriod", period, "10s", "15s")
+	}
+	strategy := c.KubeSchedulerConfig.NodeResourcesFit.ScoringStrategy
+	if !slices.Contains(strategy.Type.Values(), strategy.Type) {
+		return errScoringStrategy(cluster, strategy.Type)
+	}
+	return checkWeights(cluster, strategy.Resources)
 }
 
 func checkWeights(cluster string, resources []ekstypes.ResourceWeight) error {

@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/service/eks/cluster"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/twin/entities"
@@ -188,6 +189,11 @@ func (l *loader) loadClusters() error {
 		rec := record.Cluster{
 			Cluster: *c, UID: ids.UUID(), Since: l.r.Source.Started, Source: source,
 			SelfManagedAddons: !source.ObjectsRead, Interfaces: interfaces[aws.ToString(c.ResourcesVpcConfig.VpcId)+" Amazon EKS "+name],
+		}
+		// The components start with these settings.
+		if err := cluster.CheckComponents(*c); err != nil {
+			l.gap("DescribeCluster", name, "cluster %s has the default settings of the control plane's components, because Drydock does not know those of the source: %.200q", name, err.Error())
+			rec.Cluster.KubeApiServerConfig, rec.Cluster.KubeControllerManagerConfig, rec.Cluster.KubeSchedulerConfig = nil, nil, nil
 		}
 		rec.Cluster.Status = ekstypes.ClusterStatusCreating
 		rec.Cluster.Endpoint, rec.Cluster.CertificateAuthority = nil, &ekstypes.Certificate{}
