@@ -63,7 +63,7 @@ var (
 	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider, 4 CopyOf, 5 Sealed, 6 Host, 7 Key.Settings
 	secretRecords = store.NewCollection[secrets]("controlplane", "secret", store.Same, store.Same, store.Same)                                   // version 2 has Trusted, 3 DataKey, 4 AddedAt
 	// lastKeys holds one record: the key that was claimed last, for which spares are kept running.
-	lastKeys = store.NewCollection[Key]("controlplane", "lastkey")
+	lastKeys = store.NewCollection[Key]("controlplane", "lastkey", store.Same) // version 2 has Settings
 )
 
 func newRecord(key Key, owner string, now time.Time) record {
