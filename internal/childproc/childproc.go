@@ -142,9 +142,7 @@ func readFrame(r io.Reader, admit func(size int) error) ([]byte, error) {
 		if err := admit(int(size)); err != nil {
 			return nil, err
 		}
-	}
-	if admit != nil { // exactly the memory that was admitted
-		b := make([]byte, size)
+		b := make([]byte, size) // exactly the memory that was admitted
 		_, err := io.ReadFull(r, b)
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

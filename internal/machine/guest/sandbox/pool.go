@@ -149,7 +149,7 @@ func (p *Pool) Run(ctx context.Context, job shell.Job) (shell.Result, error) {
 		if err != nil {
 			return shell.Result{}, fmt.Errorf("starting a process for scripts: %w", err)
 		}
-		c := &conversation{pool: p, w: w, job: job, id: p.jobs.Add(1)}
+		c := &conversation{pool: p, w: w, job: job, id: p.jobs.Add(1), answering: semaphore.NewWeighted(maxPrograms)}
 		res, err := c.run(ctx)
 		if c.clean && ctx.Err() == nil {
 			p.put(w)
@@ -214,7 +214,27 @@ type conversation struct {
 	stopped  bool       // the job is to be stopped
 	arriving bool       // a large message arrives, so the process continues until then
 
-	answering sync.RWMutex // for reading while a large answer is sent
+	answering *semaphore.Weighted // 1 is held while a large answer is sent
+	deaf      bool                // such an answer was not received in time
+}
+
+// receipt is how long the next message waits until the child has received large answers.
+const receipt = time.Second
+
+// awaitReceipt waits until the child has received the large answers that are being sent: their files may make room for those that
+// it sends. A child whose script has ended sends without receiving, so the wait is bounded, and further messages do not wait for
+// the same answers.
+func (c *conversation) awaitReceipt(ctx context.Context) {
+	received := c.answering.TryAcquire(maxPrograms)
+	if !received && !c.deaf {
+		ctx, cancel := context.WithTimeout(ctx, receipt)
+		defer cancel()
+		received = c.answering.Acquire(ctx, maxPrograms) == nil
+	}
+	if received {
+		c.answering.Release(maxPrograms)
+	}
+	c.deaf = !received
 }
 
 // pause stops the job, or lets it continue.
@@ -342,10 +362,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			return nil
 		})
 		if err == nil {
-			// The files of an answer that the child has received may make room for those that it sends. A child that sends also
-			// receives, so this ends.
-			c.answering.Lock()
-			c.answering.Unlock() //nolint:staticcheck // that was all
+			c.awaitReceipt(limited)
 		}
 		if held > 0 {
 			c.arrive(false)
@@ -424,8 +441,9 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 				}
 				<-slots    // before the child learns that it may send the next one
 				if large { // a stopped child does not receive, so its files count until then
-					c.answering.RLock()
-					defer c.answering.RUnlock()
+					if c.answering.Acquire(limited, 1) == nil {
+						defer c.answering.Release(1)
+					}
 					defer forget()
 				}
 				_ = c.send(message{Answer: a}) // a dead child needs no answer; Receive notices it

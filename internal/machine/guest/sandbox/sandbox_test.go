@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -19,13 +20,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // The test binary is the child as well.
 func TestMain(m *testing.M) {
 	main := sandbox.Main
-	if len(os.Args) > 1 && os.Args[1] == greedy {
-		main = sandbox.Greedy
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case greedy:
+			main = sandbox.Greedy
+		case deaf:
+			main = sandbox.Deaf
+		}
 	}
 	if code, ok := (childproc.Modes{sandbox.Mode: main}).Dispatch(context.Background(), os.Args); ok {
 		os.Exit(code)
@@ -33,8 +40,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// greedy is the argument that makes a child sandbox.Greedy.
-const greedy = "greedy"
+// The arguments that make a child sandbox.Greedy or sandbox.Deaf.
+const (
+	greedy = "greedy"
+	deaf   = "deaf"
+)
 
 func newPool(t testing.TB, cfg sandbox.Config) *sandbox.Pool {
 	t.Helper()
@@ -418,14 +428,19 @@ func TestAStoppedJobWithLargeFiles(t *testing.T) {
 		})
 		ended <- err
 	}()
-	for !awaited() {
-		if ctx.Err() != nil {
-			t.Fatal("no large message was sent")
+	testkit.Eventually(t, time.Minute, func() error {
+		if !awaited() {
+			return errors.New("no large message was sent")
 		}
-		runtime.Gosched()
+		return nil
+	})
+	for range 2 { // when the second one is taken, the first one has been heeded
+		select {
+		case pause <- true:
+		case <-ctx.Done():
+			t.Fatal("the job was not stopped")
+		}
 	}
-	pause <- true
-	pause <- true // the first one has been heeded
 	let()
 	select {
 	case n := <-called:
@@ -542,6 +557,23 @@ func TestOneReaderOfATerminal(t *testing.T) {
 	res, err := p.Run(t.Context(), shell.Job{FS: newFS(t), Terminal: true, Name: "s", Stdin: keys, Stdout: onWrite(func() { close(asked) })})
 	if n := keys.readers.Load(); err != nil || res.Status != 0 || n != 1 {
 		t.Errorf("%d readers at once: %+v, %v", n, res, err)
+	}
+}
+
+// TestAChildThatDoesNotReceive has large answers for a child that sends instead of receiving them, as at the end of a script. It is
+// waited for once.
+func TestAChildThatDoesNotReceive(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{Args: []string{deaf}}), vfs.New(vfs.Limits{Bytes: 20 << 20, Files: 100}, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	var asked atomic.Int32
+	res, err := p.Run(ctx, shell.Job{FS: f, Name: "s", Stdout: &out, Outside: func(_ context.Context, c *shell.Call) (int, bool) {
+		asked.Add(1)
+		return 0, c.FS.WriteFile("/large", make([]byte, 10<<20), 0o644) == nil
+	}})
+	if err := cmp.Or(err, ctx.Err()); err != nil || res.Status != 0 || asked.Load() != 2 || out.Len() == 0 {
+		t.Errorf("%+v, %v, asked %d times, %d bytes", res, err, asked.Load(), out.Len())
 	}
 }
 
