@@ -71,7 +71,8 @@ const credentialsFile = "/var/lib/drydock/aws-credentials"
 const (
 	// renewCredentials is how often the file is written. Credentials are renewed when they are valid for less than ten minutes.
 	renewCredentials = 4 * time.Minute
-	// fargateRetry is how long a failure waits for the next attempt.
+	// fargateRetry is how long the first failure waits for the next attempt. Each further one waits twice as long, up to
+	// renewCredentials.
 	fargateRetry = 5 * time.Second
 )
 
@@ -106,15 +107,19 @@ func (i *instance) serveFargate(ctx context.Context, c *client, nodeName string)
 	}
 }
 
-// untilDone tries something until it succeeds or ctx ends.
+// untilDone tries something until it succeeds or ctx ends. It logs a failure that repeats once.
 func (i *instance) untilDone(ctx context.Context, what string, do func() error) {
-	for {
+	last := ""
+	for wait := fargateRetry; ; wait = min(2*wait, renewCredentials) {
 		err := do()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		i.rt.log.Warn(what, "machine", i.in.ID, "err", err)
-		if !timing.Sleep(ctx, i.rt.clock, fargateRetry) {
+		if text := failed(err).Error(); text != last {
+			i.rt.log.Warn(what, "machine", i.in.ID, "err", err)
+			last = text
+		}
+		if !timing.Sleep(ctx, i.rt.clock, wait) {
 			return
 		}
 	}

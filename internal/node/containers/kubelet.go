@@ -135,7 +135,7 @@ func (i *instance) kubeletConfig(cfg *userdata.Config, shape simulated.Shape) ma
 		"cgroupDriver": "cgroupfs", "cgroupsPerQOS": false, "enforceNodeAllocatable": []string{},
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
 		"clusterDomain":            "cluster.local", "clusterDNS": clusterDNS(cfg),
-		// A new volume is attached as soon as the node's status names it: with the default of 10 seconds, a claim took 10 seconds to mount.
+		// The kubelet mounts a volume only after the node's status has named it: with the default of 10 seconds, that took 10 seconds.
 		"nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m",
 		"failSwapOn": false, "makeIPTablesUtilChains": false, "readOnlyPort": 0, "serializeImagePulls": false,
 		// The disk is the host's, and so are its free space and its images.

@@ -50,12 +50,16 @@ type logSender struct {
 	router  *logrouter.Router
 	files   logFiles
 	now     func() time.Time
-	// pod returns the pod, or nil if it was deleted. An error means that the cluster did not answer.
+	// pod returns the pod, or nil if it was deleted. errForbidden may mean that, too. Another error means that the cluster did not
+	// answer.
 	pod func(context.Context) (*corev1.Pod, error)
 	api func(region string) logsAPI
 
 	state logState
 	known *corev1.Pod // as last returned by pod
+	last  bool        // the machine ends after this pass
+	// since is when the cluster has refused for the first time to describe a pod that is not known.
+	since time.Time
 	// Why some logs were not sent, and never will be, and why a retention is not set. They are empty otherwise.
 	refused, rejected, retention string
 }
@@ -111,6 +115,7 @@ func (i *instance) sendLogs(ctx context.Context, c *client) {
 		case <-ctx.Done():
 			return
 		}
+		s.last = flushed != nil
 		err := s.pass(ctx)
 		if flushed != nil {
 			close(flushed)
@@ -189,6 +194,9 @@ func (s *logSender) pass(ctx context.Context) error {
 		if p != nil {
 			s.known = p
 		}
+		if errors.Is(err, errForbidden) && s.deleted() {
+			err = nil
+		}
 		return cmp.Or(s.known, &corev1.Pod{}), err
 	})
 	there := map[string]bool{}
@@ -213,14 +221,32 @@ func (s *logSender) pass(ctx context.Context) error {
 	return nil
 }
 
+// podPatience is how long a cluster may refuse to describe a pod that it has not described yet.
+const podPatience = time.Minute
+
+// deleted reports whether a pod that the machine may not ask for counts as deleted: machines may ask for their own pods only. The
+// API server may not know yet that the pod is the machine's own.
+func (s *logSender) deleted() bool {
+	if s.known != nil || s.last {
+		return true
+	}
+	if s.since.IsZero() {
+		s.since = s.now()
+	}
+	return s.now().Sub(s.since) >= podPatience
+}
+
 // update sends what was added to a log.
 //
 // AWS deviation: of the files that the kubelet has replaced, only the last one that was being read is read to its end, unless
 // it is compressed by then.
 func (s *logSender) update(ctx context.Context, o *logrouter.Output, src *logrouter.Source, key, file string, pod func() (*corev1.Pod, error)) error {
 	st, err := s.files.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is being replaced
+	}
 	if err != nil {
-		return nil //nolint:nilerr // it is being replaced
+		return err
 	}
 	at := s.state.Sent[key]
 	if at == nil {
@@ -240,7 +266,11 @@ func (s *logSender) update(ctx context.Context, o *logrouter.Output, src *logrou
 	}
 	describe(src, p)
 	if replaced {
-		if old, ok := s.old(src, at.Inode); ok {
+		old, err := s.old(src, at.Inode)
+		if err != nil {
+			return err
+		}
+		if old != "" {
 			if err := s.send(ctx, o, src, at, old); err != nil {
 				return err
 			}
@@ -250,19 +280,26 @@ func (s *logSender) update(ctx context.Context, o *logrouter.Output, src *logrou
 	return s.send(ctx, o, src, at, file)
 }
 
-// old returns the name that the kubelet has given to a file that it has replaced.
-func (s *logSender) old(src *logrouter.Source, number uint64) (string, bool) {
+// old returns the name that the kubelet has given to a file that it has replaced, or the empty string if it is gone or compressed.
+func (s *logSender) old(src *logrouter.Source, number uint64) (string, error) {
 	folder := path.Join(podLogs, src.Namespace+"_"+src.Pod+"_"+src.PodUID, src.Container)
 	entries, err := s.files.ReadDir(folder)
-	if err != nil {
-		return "", false
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
 	}
 	for _, e := range entries {
-		if st, err := e.Info(); err == nil && inode(st) == number && !strings.HasSuffix(e.Name(), ".gz") {
-			return path.Join(folder, e.Name()), true
+		st, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if inode(st) == number && !strings.HasSuffix(e.Name(), ".gz") {
+			return path.Join(folder, e.Name()), nil
 		}
 	}
-	return "", false
+	return "", nil
 }
 
 // inode returns the number that a file keeps when it gets another name.
@@ -283,14 +320,19 @@ func sourceOf(file string, f *node.Fargate) (*logrouter.Source, bool) {
 	return &logrouter.Source{Namespace: f.Namespace, Pod: f.Pod, PodUID: f.PodUID, Container: rest[:at], ContainerID: rest[at+1:], Host: f.NodeName}, true
 }
 
+// errForbidden is the error of client.pod if the machine may not ask for the pod.
+var errForbidden = errors.New("403 Forbidden")
+
 // pod returns the pod of a machine. If it was deleted, the result is nil.
 func (c *client) pod(ctx context.Context, f *node.Fargate) (*corev1.Pod, error) {
 	status, b, err := c.do(ctx, http.MethodGet, "/api/v1/namespaces/"+url.PathEscape(f.Namespace)+"/pods/"+url.PathEscape(f.Pod), nil)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("asking the cluster for the pod: %w", failed(err))
-	case status == http.StatusNotFound, status == http.StatusForbidden: // nodes may ask for their own pods only
+	case status == http.StatusNotFound:
 		return nil, nil
+	case status == http.StatusForbidden:
+		return nil, fmt.Errorf("asking the cluster for the pod: %w", errForbidden)
 	case status != http.StatusOK:
 		return nil, fmt.Errorf("asking the cluster for the pod: %d %s", status, http.StatusText(status))
 	}
@@ -318,11 +360,15 @@ func describe(src *logrouter.Source, p *corev1.Pod) {
 func (s *logSender) send(ctx context.Context, o *logrouter.Output, src *logrouter.Source, at *sentLog, file string) error {
 	for {
 		b, err := s.files.ReadAt(file, at.Offset, logsAtOnce)
-		if err != nil {
-			return nil //nolint:nilerr // it is being replaced
+		var st fs.FileInfo
+		if err == nil {
+			st, err = s.files.Stat(file)
 		}
-		if st, err := s.files.Stat(file); err != nil || inode(st) != at.Inode {
-			return nil //nolint:nilerr // it is being replaced
+		if errors.Is(err, fs.ErrNotExist) || err == nil && inode(st) != at.Inode {
+			return nil // it is being replaced
+		}
+		if err != nil {
+			return err
 		}
 		end := bytes.LastIndexByte(b, '\n') + 1
 		if end == 0 && len(b) == logsAtOnce { // lines of containerd are shorter

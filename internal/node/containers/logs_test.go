@@ -1,16 +1,20 @@
 package containers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -118,6 +122,33 @@ func (f *fakeLogs) PutLogEvents(_ context.Context, in *cloudwatchlogs.PutLogEven
 	return &cloudwatchlogs.PutLogEventsOutput{}, nil
 }
 
+// failingFiles are files of which some cannot be read.
+type failingFiles struct {
+	logFiles
+	fail func(operation, name string) error
+}
+
+func (f failingFiles) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := f.fail("ReadDir", name); err != nil {
+		return nil, err
+	}
+	return f.logFiles.ReadDir(name)
+}
+
+func (f failingFiles) Stat(name string) (fs.FileInfo, error) {
+	if err := f.fail("Stat", name); err != nil {
+		return nil, err
+	}
+	return f.logFiles.Stat(name)
+}
+
+func (f failingFiles) ReadAt(name string, offset, limit int64) ([]byte, error) {
+	if err := f.fail("ReadAt", name); err != nil {
+		return nil, err
+	}
+	return f.logFiles.ReadAt(name, offset, limit)
+}
+
 // A logWorld is a log router with a machine's files and CloudWatch Logs.
 type logWorld struct {
 	*testing.T
@@ -126,13 +157,15 @@ type logWorld struct {
 	disk string
 	gone bool // the pod was deleted
 	down bool // the cluster does not answer
+	deny bool // the machine may not ask for the pod
+	at   time.Time
 }
 
 const logFile = "/var/log/pods/shop_web_u-1/c/0.log"
 
 func newLogWorld(t *testing.T, filters string) *logWorld {
 	t.Helper()
-	w := &logWorld{T: t, logs: &fakeLogs{streams: map[string]bool{}}, disk: t.TempDir()}
+	w := &logWorld{T: t, logs: &fakeLogs{streams: map[string]bool{}}, disk: t.TempDir(), at: time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)}
 	for _, name := range []string{logDir, filepath.Dir(logFile)} {
 		if err := os.MkdirAll(w.disk+name, 0o755); err != nil {
 			t.Fatal(err)
@@ -157,13 +190,14 @@ func (w *logWorld) restart(filters string) {
 		w.Fatal(err)
 	}
 	f := &node.Fargate{Namespace: "shop", Pod: "web", PodUID: "u-1"}
-	now := time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
 	w.logSender = &logSender{
-		fargate: f, router: r, files: diskFiles(w.disk), now: func() time.Time { return now }, api: func(string) logsAPI { return w.logs },
+		fargate: f, router: r, files: diskFiles(w.disk), now: func() time.Time { return w.at }, api: func(string) logsAPI { return w.logs },
 		pod: func(context.Context) (*corev1.Pod, error) {
 			switch {
 			case w.down:
 				return nil, errors.New("the cluster is down")
+			case w.deny:
+				return nil, errForbidden
 			case w.gone:
 				return nil, nil
 			}
@@ -256,7 +290,86 @@ func TestLogsOfReplacedFiles(t *testing.T) {
 	w.passes("", "f", "g", "h")
 }
 
-// A call has events of at most 24 hours and 1 MiB. What it has sent is not sent again if the next call fails, and what
+// What cannot be read for a moment is read later.
+func TestLogsThatCannotBeRead(t *testing.T) {
+	const old = logFile + ".20261129-085959"
+	for _, tt := range []struct{ operation, name string }{
+		{"ReadAt", old}, {"Stat", old}, {"ReadDir", filepath.Dir(logFile)}, {"Stat", logDir + "/web_shop_c-0123.log"},
+	} {
+		w := newLogWorld(t, parseLines)
+		w.prints("2026-11-29T08:59:00Z a")
+		w.passes("", "a")
+		w.prints("2026-11-29T08:59:00Z b")
+		w.rotate(old)
+		w.prints("2026-11-29T08:59:00Z c")
+		failures := 0
+		w.files = failingFiles{w.files, func(operation, name string) error {
+			if operation != tt.operation || name != tt.name || failures > 0 {
+				return nil
+			}
+			failures++
+			return errors.New("input/output error")
+		}}
+		w.passes("input/output error")
+		w.passes("", "b", "c")
+		if failures == 0 {
+			t.Errorf("no %s of %s", tt.operation, tt.name)
+		}
+	}
+}
+
+// A batch ends before the bounds of PutLogEvents, and has at least one event.
+func TestBatches(t *testing.T) {
+	at := time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
+	event := func(after time.Duration, size int) logrouter.Event {
+		return logrouter.Event{Time: at.Add(after), Message: strings.Repeat("x", size)}
+	}
+	for name, tt := range map[string]struct {
+		events []logrouter.Event
+		want   int
+	}{
+		"1 MiB":            {slices.Repeat([]logrouter.Event{event(0, 256<<10-26)}, 5), 4},
+		"1 MiB and a byte": {[]logrouter.Event{event(0, 1<<19-26), event(0, 1<<19-25)}, 1},
+		"one event":        {[]logrouter.Event{event(0, 2<<20), event(0, 1)}, 1},
+		"10,000 events":    {slices.Repeat([]logrouter.Event{event(0, 1)}, 10001), 10000},
+		"24 hours":         {[]logrouter.Event{event(time.Hour, 1), event(25*time.Hour, 1), event(0, 1)}, 2},
+		"backwards":        {[]logrouter.Event{event(24*time.Hour, 1), event(0, 1), event(-time.Millisecond, 1)}, 2},
+		"a day and more":   {[]logrouter.Event{event(0, 1), event(24*time.Hour+time.Millisecond, 1)}, 1},
+	} {
+		var b logBatch
+		n := slices.IndexFunc(tt.events, func(e logrouter.Event) bool { return !b.add(e) })
+		if n != tt.want || len(b.events) != tt.want {
+			t.Errorf("%s: the event %d did not fit, the batch has %d, want %d", name, n, len(b.events), tt.want)
+		}
+	}
+}
+
+// A failure waits longer each time, and is logged when it changes.
+func TestUntilDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		i := &instance{rt: &Runtime{clock: clock.RealClock{}, log: slog.New(slog.NewTextHandler(&log, nil))}}
+		begin, at := time.Now(), []int{}
+		i.untilDone(t.Context(), "trying", func() error {
+			at = append(at, int(time.Since(begin).Seconds()))
+			switch n := len(at); {
+			case n < 4:
+				return errors.New("early")
+			case n < 10:
+				return errors.New("late")
+			}
+			return nil
+		})
+		if want := []int{0, 5, 15, 35, 75, 155, 315, 555, 795, 1035}; !slices.Equal(at, want) {
+			t.Errorf("tried after %v seconds, want %v", at, want)
+		}
+		if n := strings.Count(log.String(), "trying"); n != 2 {
+			t.Errorf("logged %d times:\n%s", n, &log)
+		}
+	})
+}
+
+// A call has events of at most 24 hours, and a long log takes several calls. What it has sent is not sent again if the next call fails, and what
 // CloudWatch Logs refuses does not hold up the rest.
 func TestLogsInSeveralCalls(t *testing.T) {
 	w := newLogWorld(t, parseLines)
@@ -335,9 +448,28 @@ func TestLogsOfPodsThatAreGone(t *testing.T) {
 	w.gone = true
 	w.prints("2026-11-29T08:59:00Z b")
 	w.passes("")
-	w.restart(exclude)
+	w.deny = true // as nodes get it for pods that are gone
+	w.passes("")
 	w.prints("2026-11-29T08:59:00Z c")
-	w.passes("", "c")
+	w.passes("")
+
+	// A pod that is not known may be one that the API server does not know yet.
+	w.restart(exclude)
+	w.prints("2026-11-29T08:59:00Z d")
+	w.passes("403 Forbidden")
+	w.at = w.at.Add(time.Minute - time.Second)
+	w.passes("403 Forbidden")
+	w.at = w.at.Add(time.Second)
+	w.passes("", "d")
+	w.restart(exclude)
+	w.prints("2026-11-29T08:59:00Z e")
+	w.passes("403 Forbidden")
+	w.last = true
+	w.passes("", "e")
+	w.restart(exclude)
+	w.deny = false
+	w.prints("2026-11-29T08:59:00Z f")
+	w.passes("", "f")
 }
 
 // Only an answer that the pod is not there means that it was deleted.
@@ -365,7 +497,7 @@ func TestPodOfAMachine(t *testing.T) {
 		{200, "u-1", true, ""},
 		{200, "u-2", false, ""},
 		{404, "", false, ""},
-		{403, "", false, ""},
+		{403, "", false, "asking the cluster for the pod: 403 Forbidden"},
 		{401, "", false, "asking the cluster for the pod: Unauthorized"},
 		{429, "", false, "asking the cluster for the pod: 429 Too Many Requests"},
 		{500, "", false, "asking the cluster for the pod: 500 Internal Server Error"},
