@@ -1,6 +1,7 @@
 package logrouter
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -53,12 +54,17 @@ func (s section) wants(key, value string) error {
 	return fmt.Errorf("the setting %s with the value %s is not available in Drydock", key, got)
 }
 
-// compile compiles an expression, which may be written as /EXPRESSION/ or /EXPRESSION/OPTIONS, as in Ruby.
+// compile compiles an expression, which may be written as /EXPRESSION/ or /EXPRESSION/OPTIONS, as in Ruby. As in Fluent Bit, what
+// ends in something else than its options, like /var/log, is an expression with slashes.
 // https://docs.fluentbit.io/manual/data-pipeline/parsers/regular-expression
+// https://github.com/fluent/fluent-bit/blob/master/src/flb_regex.c
 func compile(expr string) (*regexp.Regexp, error) {
 	if body, ok := strings.CutPrefix(expr, "/"); ok {
-		if end := strings.LastIndexByte(body, '/'); end >= 0 && strings.Trim(body[end+1:], "imo") == "" {
+		if end := strings.LastIndexByte(body, '/'); end >= 0 && strings.Trim(body[end+1:], "imox") == "" {
 			body, expr = body[end+1:], body[:end]
+			if strings.Contains(body, "x") {
+				return nil, errors.New("the option x is not available in Drydock")
+			}
 			if strings.Contains(body, "i") {
 				expr = "(?i)" + expr
 			}
