@@ -1,6 +1,6 @@
-// Vulncheck looks for known vulnerabilities in the packages of the binary, with govulncheck and a copy of
-// golang/vulndb. It fails on those without a reason in accepted.txt, and on reasons that are no longer needed. It
-// needs no network.
+// Vulncheck looks for known vulnerabilities in the packages of the binary, with govulncheck and the release of
+// golang/vulndb that tools/vulndb/go.mod names. It fails on those without a reason in accepted.txt, and on reasons that
+// are no longer needed. Those of the standard library depend on the Go of whoever builds: it warns of these.
 //
 // It scans packages rather than symbols. That takes seconds, whereas the call graph of the Kubernetes servers takes
 // minutes and gigabytes. False alarms are judged once, in accepted.txt.
@@ -11,105 +11,108 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
 )
 
 //go:embed accepted.txt
 var acceptedText string
 
-// tooOld is the age at which a copy should be renewed.
+// tooOld is the age at which the database should be renewed.
 const tooOld = 120 * 24 * time.Hour
 
 func main() {
-	db := flag.String("db", "", "the copy of golang/vulndb")
-	from := flag.String("from", "", "git directory of golang/vulndb: write the copy instead of checking by it")
-	flag.Parse()
-	var err error
-	if *from != "" {
-		var modules []string
-		if modules, err = modulesOf("go.sum", "go.tools.sum"); err == nil {
-			err = makeCopy(*from, *db, modules)
-		}
-	} else {
-		err = check(*db, flag.Args(), time.Now())
-	}
-	if err != nil {
+	if err := check(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "vulncheck:", err)
 		os.Exit(1)
 	}
 }
 
-func check(db string, packages []string, now time.Time) error {
-	dir, err := os.MkdirTemp("", "vulndb")
+func check(packages []string) error {
+	dir, date, err := database("tools/vulndb")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	h, entries, err := unpack(db, dir)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("vulncheck: golang/vulndb of %s, %d entries about %d modules\n", h.Date.Format(time.DateOnly), entries, len(h.Modules))
-	if age := now.Sub(h.Date); age > tooOld {
-		fmt.Printf("vulncheck: this copy is %d days old: make vulndb FROM=CHECKOUT\n", int(age.Hours()/24))
-	}
-	missing, err := h.missing(packages)
-	if err != nil {
-		return err
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("the copy of golang/vulndb knows nothing about %s: make vulndb FROM=CHECKOUT", strings.Join(missing, ", "))
+	fmt.Printf("vulncheck: golang/vulndb of %s\n", date.Format(time.DateOnly))
+	if age := time.Since(date); age > tooOld {
+		fmt.Printf("vulncheck: it is %d days old: (cd tools/vulndb && go get golang.org/x/vulndb@latest)\n", int(age.Hours()/24))
 	}
 	accepted, err := parseAccepted(acceptedText)
 	if err != nil {
 		return err
 	}
-	found, err := scan(dir, packages)
+	found, library, err := scan(dir, packages)
 	if err != nil {
 		return err
+	}
+	if len(library) > 0 {
+		fixed := slices.MaxFunc(slices.Collect(maps.Values(library)), semver.Compare)
+		fmt.Printf("vulncheck: WARNING: the standard library of this Go has %d known vulnerabilities; Go %s has none of them (make dist builds with RELEASE_GO): %s\n",
+			len(library), strings.TrimPrefix(fixed, "v"), strings.Join(slices.Sorted(maps.Keys(library)), ", "))
 	}
 	return judge(found, accepted)
 }
 
-// scan returns the vulnerabilities in packages that the program is built from, by ID, each with its module and
-// version.
-func scan(dir string, packages []string) (map[string]string, error) {
+// database downloads the release of golang/vulndb that the go.mod in a folder names, unless the module cache has it. It
+// returns the folder with its entries, and their date.
+func database(folder string) (dir string, date time.Time, err error) {
+	cmd := exec.Command("go", "mod", "download", "-json", "golang.org/x/vulndb")
+	cmd.Dir, cmd.Stderr = folder, os.Stderr
+	out, err := cmd.Output()
+	var m struct{ Version, Dir, Error string }
+	if err := errors.Join(json.Unmarshal(out, &m), err); err != nil {
+		return "", date, fmt.Errorf("go mod download in %s: %w %s", folder, err, m.Error)
+	}
+	date, err = module.PseudoVersionTime(m.Version)
+	return filepath.Join(m.Dir, "data", "osv"), date, err
+}
+
+// scan returns the vulnerabilities in packages that the program is built from, by ID: those of modules with the module
+// and its version, and those of the standard library with the version that fixes them.
+func scan(dir string, packages []string) (found, library map[string]string, err error) {
 	args := append([]string{"tool", "-modfile=go.tools.mod", "govulncheck", "-db", "file://" + dir, "-scan", "package", "-format", "json"}, packages...)
 	cmd := exec.Command("go", args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("govulncheck: %w", err)
+		return nil, nil, fmt.Errorf("govulncheck: %w", err)
 	}
 	return findings(bytes.NewReader(out))
 }
 
 // findings reads govulncheck's stream of JSON messages.
-func findings(r io.Reader) (map[string]string, error) {
-	found := map[string]string{}
+func findings(r io.Reader) (found, library map[string]string, err error) {
+	found, library = map[string]string{}, map[string]string{}
 	for d := json.NewDecoder(r); ; {
 		var m struct {
 			Finding *struct {
 				OSV   string `json:"osv"`
+				Fixed string `json:"fixed_version"`
 				Trace []struct {
 					Module, Version, Package string
 				} `json:"trace"`
 			} `json:"finding"`
 		}
 		if err := d.Decode(&m); errors.Is(err, io.EOF) {
-			return found, nil
+			return found, library, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("reading govulncheck's answer: %w", err)
+			return nil, nil, fmt.Errorf("reading govulncheck's answer: %w", err)
 		}
-		if f := m.Finding; f != nil && len(f.Trace) > 0 && f.Trace[0].Package != "" { // otherwise the module is only required
+		switch f := m.Finding; {
+		case f == nil || len(f.Trace) == 0 || f.Trace[0].Package == "": // the module is only required
+		case f.Trace[0].Module == "stdlib" && f.Fixed != "":
+			library[f.OSV] = f.Fixed
+		default:
 			found[f.OSV] = f.Trace[0].Module + "@" + f.Trace[0].Version
 		}
 	}

@@ -1,23 +1,26 @@
 package main
 
 import (
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestFindings(t *testing.T) {
-	got, err := findings(strings.NewReader(`{"config":{}} {"osv":{"id":"GO-1"}}
+	found, library, err := findings(strings.NewReader(`{"config":{}} {"osv":{"id":"GO-1"}}
 {"finding":{"osv":"GO-1","trace":[{"module":"m","version":"v1","package":"m/p"}]}}
-{"finding":{"osv":"GO-2","trace":[{"module":"m","version":"v1"}]}}`))
-	if err != nil || len(got) != 1 || got["GO-1"] != "m@v1" {
-		t.Errorf("%v, %v: want GO-1 alone, whose package is built in", got, err)
+{"finding":{"osv":"GO-2","trace":[{"module":"m","version":"v1"}]}}
+{"finding":{"osv":"GO-3","fixed_version":"v1.26.10","trace":[{"module":"stdlib","version":"v1.26.8","package":"net/http"}]}}
+{"finding":{"osv":"GO-4","trace":[{"module":"stdlib","version":"v1.26.8","package":"net/http"}]}}`))
+	if want := map[string]string{"GO-1": "m@v1", "GO-4": "stdlib@v1.26.8"}; err != nil || !maps.Equal(found, want) {
+		t.Errorf("%v, %v: want %v; only the module of GO-2 is built in, and another Go fixes GO-3", found, err, want)
 	}
-	if _, err := findings(strings.NewReader(`{"finding":`)); err == nil {
+	if want := map[string]string{"GO-3": "v1.26.10"}; !maps.Equal(library, want) {
+		t.Errorf("%v, want %v", library, want)
+	}
+	if _, _, err := findings(strings.NewReader(`{"finding":`)); err == nil {
 		t.Error("an answer that was cut off is taken for a clean one")
 	}
 }
@@ -49,66 +52,19 @@ func TestAcceptedHaveReasons(t *testing.T) {
 	}
 }
 
-// A copy keeps the facts about the requested modules, and reads back as it was written.
-func TestCopy(t *testing.T) {
-	git, file := t.TempDir(), filepath.Join(t.TempDir(), "copy")
-	if err := os.MkdirAll(filepath.Join(git, "data", "osv"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"GO-1": `{"id":"GO-1","details":"prose","affected":[{"package":{"name":"a"},"ranges":[{"type":"SEMVER"}]},{"package":{"name":"b"}}]}`,
-		"GO-2": `{"id":"GO-2","affected":[{"package":{"name":"b"}}]}`,
-		"GO-3": `{"id":"GO-3","withdrawn":"2026-01-01T00:00:00Z","affected":[{"package":{"name":"a"}}]}`,
-		"GO-4": `{"id":"GO-4","affected":[{"package":{"name":"stdlib"}}]}`,
-	} {
-		if err := os.WriteFile(filepath.Join(git, "data", "osv", name+".json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "t"}} {
-		cmd := exec.Command("git", append([]string{"-C", git}, args...)...)
-		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2026-08-21T12:00:00Z")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
-	if err := makeCopy(git, file, []string{"a", "stdlib"}); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	h, n, err := unpack(file, dir)
-	if err != nil || n != 2 || h.Date.Format(time.DateOnly) != "2026-08-21" || len(h.Commit) != 40 {
-		t.Fatalf("%d entries, %+v, %v", n, h, err)
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "GO-1.json"))
-	if text := string(b); err != nil || strings.Contains(text, "prose") || strings.Contains(text, `"b"`) || !strings.Contains(text, `"ranges":[{"type":"SEMVER"}]`) {
-		t.Errorf("%s, %v", text, err)
-	}
-	if err := makeCopy(git, file, []string{"nothing"}); err == nil {
-		t.Error("a copy without entries is one")
+// Without the database there is no verdict.
+func TestNoDatabase(t *testing.T) {
+	if _, _, err := database(t.TempDir()); err == nil {
+		t.Error("a folder without a go.mod names a release")
 	}
 }
 
-// A module that is newer than the copy is not considered safe.
-func TestCopyKnowsTheModules(t *testing.T) {
-	dep := "golang.org/x/sys" // of any module of this binary
-	for _, tt := range []struct {
-		modules []string
-		want    bool
-	}{{nil, true}, {[]string{dep}, false}} {
-		missing, err := (&header{Modules: tt.modules}).missing([]string{dep + "/unix"})
-		if err != nil || slices.Contains(missing, dep) != tt.want {
-			t.Errorf("made for %v: %v is missing, %v", tt.modules, missing, err)
-		}
-	}
-}
-
-func TestNoCopy(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "copy")
-	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
+func TestDatabase(t *testing.T) {
+	dir, date, err := database("../vulndb")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := unpack(file, t.TempDir()); err == nil {
-		t.Error("any file is a copy of the database")
+	if _, err := os.Stat(filepath.Join(dir, "GO-2021-0064.json")); err != nil || date.Year() < 2026 {
+		t.Errorf("%v, %v", date, err)
 	}
 }
