@@ -85,8 +85,8 @@ func TestConfigureDuringFaults(t *testing.T) {
 			}
 			setFault(set, kind, 0)
 			eventually(t, func() error {
-				if err := w.Replace(t.Context(), p.ID); fault.Of(err) == nil {
-					return fmt.Errorf("the fault is not in force yet: %v", err)
+				if s, err := w.Status(p.ID); err != nil || !strings.Contains(s.Reason, "fault F-1") {
+					return fmt.Errorf("status %+v, %v", s, err)
 				}
 				return nil
 			})
