@@ -137,11 +137,12 @@ var floors = map[string][]string{
 	},
 	"internal/service/eks": {
 		"record",
-		"plane load ekserr jsonpatch",
+		"plane ekserr jsonpatch",
 		"base",
 		"access podidentity connector subscription autonodes autobalancing autostorage servingcerts policyendpoints",
 		"addon nodegroup fargate capability",
 		"cluster resource pod",
+		"load",
 		".",
 	},
 }
