@@ -94,7 +94,7 @@ func large(t *testing.T, account string, interfaces, roles int) *recording.Recor
 // An account of 10,000 interfaces and 2,000 roles is read and loaded in less than 60 s and 500 MB, also if what its source needs in order to answer
 // counts, which runs in the same process.
 func TestTwinOfALargeAccount(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(100)) // the default; what is measured is not garbage that nobody collects
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // the default: with a larger GOGC, uncollected garbage would count
 	from, to := startDaemon(t), startDaemon(t)
 	const account, interfaces, roles = "480000000000", 10_000, 2_000
 	loadTwin(t, from, large(t, account, interfaces, roles))

@@ -43,8 +43,9 @@ type importFlags struct {
 	question string
 	// accept is called with the source before it is read. It may be nil.
 	accept  func(recording.Source) error
-	refused bool          // by accept
-	scratch *twin.Scratch // nil if there is none
+	refused bool // by accept
+	// scratch keeps the answers so far. It is nil if the command cannot be resumed.
+	scratch *twin.Scratch
 }
 
 func newImport(o *globalOptions) *cobra.Command {

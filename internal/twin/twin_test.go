@@ -134,7 +134,7 @@ func TestFolder(t *testing.T) {
 }
 
 // A command that keeps no recording goes on where the same one was interrupted, unless that was too long ago or another source. Two of
-// the same do not share a folder, and what nobody needs any more is deleted.
+// the same do not share a folder, and folders are deleted once they are no longer needed.
 func TestScratch(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "twins")
 	take := func(command string, after time.Time) *Scratch {

@@ -391,26 +391,25 @@ func TestFullSubnets(t *testing.T) {
 
 func TestMachinesThatDoNotJoin(t *testing.T) {
 	w := newWorld(t)
-	w.timeout, w.dead = 300*time.Millisecond, true
-	w.start()
-	w.create("web", nil)
-	w.eventually("web", "Warning FailedScheduling: Pod provisioning timed out (will retry)")
-	w.mu.Lock()
-	w.dead = false
-	w.mu.Unlock()
-	w.bound("web")
-	w.settles([4]int{1, 1, 1, 1})
+	w.dead = true
+	w.replaces(func() { w.dead = false })
 }
 
 // A machine that cannot be started is replaced after the same time.
 func TestMachinesThatDoNotStart(t *testing.T) {
 	w := newWorld(t)
-	w.timeout, w.broken = 300*time.Millisecond, errors.New("no room")
+	w.broken = errors.New("no room")
+	w.replaces(func() { w.broken = nil })
+}
+
+// replaces checks that a machine times out, and that another one gets its pod after a mend.
+func (w *world) replaces(mend func()) {
+	w.timeout = 300 * time.Millisecond
 	w.start()
 	w.create("web", nil)
 	w.eventually("web", "Warning FailedScheduling: Pod provisioning timed out (will retry)")
 	w.mu.Lock()
-	w.broken = nil
+	mend()
 	w.mu.Unlock()
 	w.bound("web")
 	w.settles([4]int{1, 1, 1, 1})

@@ -126,7 +126,7 @@ type PodMachine struct {
 	Runtime string // see node.Fargate
 }
 
-// Of returns the machine of a pod, or false if there is none yet.
+// Of returns the machine of a pod, and whether the pod has one.
 func Of(st *store.Store, account, region, cluster string, pod types.UID) (PodMachine, bool) {
 	m, err := machines.Get(st, store.Key{Account: account, Region: region, ID: cluster + "/" + string(pod)})
 	return PodMachine{ID: m.Interface, RoleARN: m.RoleARN, Runtime: m.Runtime}, err == nil && m.Interface != ""

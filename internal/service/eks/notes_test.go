@@ -100,15 +100,15 @@ func TestNotesSayWhoCannotLogIn(t *testing.T) {
 		w.mustUpdate(&awseks.UpdateClusterConfigInput{AccessConfig: &ekstypes.UpdateAccessConfigRequest{AuthenticationMode: mode}})
 	}
 	w.wantNote("the ConfigMap aws-auth has no effect: the authentication mode is API", true)
-	const nobody = "no IAM user or role can log in: the authentication mode is API, and there is no access entry of type STANDARD"
-	w.wantNote(nobody, false)
+	const lockedOut = "no IAM user or role can log in: the authentication mode is API, and there is no access entry of type STANDARD"
+	w.wantNote(lockedOut, false)
 	dev := aws.String("dev")
 	for _, p := range testkit.Must(w.client.ListAccessEntries(t.Context(), &awseks.ListAccessEntriesInput{ClusterName: dev}))(t).AccessEntries {
 		if !strings.Contains(p, "/aws-service-role/") {
 			testkit.Must(w.client.DeleteAccessEntry(t.Context(), &awseks.DeleteAccessEntryInput{ClusterName: dev, PrincipalArn: &p}))(t)
 		}
 	}
-	w.wantNote(nobody, true)
+	w.wantNote(lockedOut, true)
 	of := " --cluster-name dev --principal-arn " + w.arn("role/ROLE") + " --region " + testkit.Region
 	w.wantNote("aws eks create-access-entry"+of+" && aws eks associate-access-policy"+of+" --policy-arn arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy --access-scope type=cluster", true)
 	notes, err := w.svc.UpdateNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev", false)

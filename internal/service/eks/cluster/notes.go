@@ -56,10 +56,10 @@ func (t *troubles) note(what string, err error, at time.Time) {
 	t.now[what] = trouble{err, at}
 }
 
-// forget is for what is not tried any longer, or is tried anew.
+// forget discards the trouble with something: it has been given up, or starts over.
 func (t *troubles) forget(what string) { t.note(what, nil, time.Time{}) }
 
-// of returns the trouble with something, whose error is nil if there is none.
+// of returns the trouble with something. Its err is nil if all is well.
 func (t *troubles) of(what string) trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
