@@ -245,6 +245,10 @@ func drop(batch []*candidate, n int, found []diagnostic) (bool, error) {
 
 // examine compares the state with the checks of a step, and the next plan with the state.
 func (a *applier) examine(ctx context.Context, dir string, batch []*candidate, n int) error {
+	applied, err := a.state(ctx, dir)
+	if err != nil {
+		return err
+	}
 	found, _, err := a.run(ctx, dir, "plan", "-json", "-input=false", "-out=plan", "-parallelism=20")
 	if err != nil {
 		return err
@@ -272,19 +276,6 @@ func (a *applier) examine(ctx context.Context, dir string, batch []*candidate, n
 				Before, After any
 			}
 		} `json:"resource_changes"`
-		PriorState struct {
-			Values struct {
-				RootModule struct {
-					ChildModules []struct {
-						Address   string
-						Resources []struct {
-							Address string
-							Values  map[string]any
-						}
-					} `json:"child_modules"`
-				} `json:"root_module"`
-			}
-		} `json:"prior_state"`
 	}
 	if err := json.Unmarshal(out, &plan); err != nil {
 		return err
@@ -296,24 +287,56 @@ func (a *applier) examine(ctx context.Context, dir string, batch []*candidate, n
 		}
 		batch[i].fault(n, "the second plan is not empty: %s %v: %s", c.Address, c.Change.Actions, difference(c.Change.Before, c.Change.After))
 	}
-	for _, m := range plan.PriorState.Values.RootModule.ChildModules {
-		i := owner(diagnostic{Address: m.Address + "."})
-		if i < 0 || batch[i].frozen || n >= len(batch[i].steps) {
+	for i, c := range batch {
+		state := applied[i]
+		if c.frozen || n >= len(c.steps) || state == nil {
 			continue
 		}
+		for _, k := range c.steps[n].checks {
+			if text := k.examine(state); text != "" {
+				c.fault(n, "%s", text)
+			}
+		}
+	}
+	return nil
+}
+
+// state returns the attributes of each test's resources, as they were applied: a refresh turns some absent values into
+// empty ones.
+func (a *applier) state(ctx context.Context, dir string) (map[int]map[string]map[string]string, error) {
+	_, out, err := a.run(ctx, dir, "show", "-json")
+	if err != nil {
+		return nil, err
+	}
+	var shown struct {
+		Values struct {
+			RootModule struct {
+				ChildModules []struct {
+					Address   string
+					Resources []struct {
+						Address string
+						Values  map[string]any
+					}
+				} `json:"child_modules"`
+			} `json:"root_module"`
+		}
+	}
+	if err := json.Unmarshal(out, &shown); err != nil {
+		return nil, err
+	}
+	states := map[int]map[string]map[string]string{}
+	for _, m := range shown.Values.RootModule.ChildModules {
 		state := map[string]map[string]string{}
 		for _, r := range m.Resources {
 			flat := map[string]string{}
 			flatten(flat, "", r.Values)
 			state[strings.TrimSuffix(strings.TrimPrefix(r.Address, m.Address+"."), "[0]")] = flat
 		}
-		for _, k := range batch[i].steps[n].checks {
-			if text := k.examine(state); text != "" {
-				batch[i].fault(n, "%s", text)
-			}
+		if i := owner(diagnostic{Address: m.Address + "."}); i >= 0 {
+			states[i] = state
 		}
 	}
-	return nil
+	return states, nil
 }
 
 func difference(before, after any) string {

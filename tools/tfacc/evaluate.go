@@ -21,6 +21,7 @@ type evaluator struct {
 	source, modules string // the provider's checkout, and the Go module cache for constants of AWS's SDKs
 	packages        map[string]*declarations
 	steps           int
+	test            string // whose steps are evaluated
 }
 
 // declarations are the functions, constants and variables of a package, each with the imports of its file.

@@ -258,6 +258,9 @@ func (e *evaluator) calls(env *scope, x *ast.CallExpr) any {
 		return e.call(env.pkg, fn.Name, args())
 	case *ast.SelectorExpr:
 		if n, ok := fn.X.(*ast.Ident); ok {
+			if n.Name == "t" && fn.Sel.Name == "Name" {
+				return e.test
+			}
 			if _, local := env.lookup(n.Name); !local && env.imports[n.Name] != "" {
 				return e.external(env.imports[n.Name], fn.Sel.Name, args())
 			}

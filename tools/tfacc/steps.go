@@ -24,7 +24,7 @@ func (e *evaluator) stepsOf(pkg, test string) (steps []step, reason string) {
 	if !ok {
 		return nil, "not found"
 	}
-	e.steps = 0
+	e.steps, e.test = 0, test
 	env := &scope{map[string]any{"ctx": nil, "t": nil}, nil, p, fn.imports}
 	var found *ast.CompositeLit
 	v := catch(func() any {

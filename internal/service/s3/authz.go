@@ -37,18 +37,33 @@ var nobody = &policy.Document{}
 // Resource implements authz.Resolver. A bucket is identified by its name or ARN, and an object by BUCKET/KEY.
 func (r resolver) Resource(ctx context.Context, account, region, _, id string) (authz.Resource, bool) {
 	id = strings.TrimPrefix(id, "arn:aws:s3:::")
-	name, _, _ := strings.Cut(id, "/")
+	name, key, _ := strings.Cut(id, "/")
 	b, err := r.s.lookup(r.s.store, account, region, name)
 	if err != nil {
 		return authz.Resource{}, false
 	}
 	out := authz.Resource{ARN: bucketARN(id), Account: b.key.Account, Keys: map[string][]string{"s3:resourceaccount": {b.key.Account}}}
+	call := awsapi.CallFrom(ctx)
 	if b.Policy != "" {
 		doc := r.s.docs.Get(b.Policy)
-		if p := b.PublicAccess; p != nil && aws.ToBool(p.RestrictPublicBuckets) && awsapi.CallFrom(ctx).Account != b.key.Account && public(b.Policy) {
+		if p := b.PublicAccess; p != nil && aws.ToBool(p.RestrictPublicBuckets) && call.Account != b.key.Account && public(b.Policy) {
 			doc = nobody
 		}
 		out.Policy = &policy.Source{Name: "bucket policy of " + b.arn(), Document: doc}
+	}
+	if granted := r.s.allowed(call, &b, key); len(granted) > 0 {
+		doc := &policy.Document{Version: policy.Version2012, Statements: granted}
+		if out.Policy != nil {
+			doc.Version = out.Policy.Document.Version
+			for _, st := range out.Policy.Document.Statements {
+				// Without what Parse prepared in it.
+				doc.Statements = append(doc.Statements, policy.Statement{
+					SID: st.SID, Deny: st.Deny, Principals: st.Principals, NotPrincipals: st.NotPrincipals, Actions: st.Actions, NotActions: st.NotActions,
+					Resources: st.Resources, NotResources: st.NotResources, Conditions: st.Conditions,
+				})
+			}
+		}
+		out.Policy = &policy.Source{Name: "bucket policy and ACLs of " + b.arn(), Document: doc}
 	}
 	return out, true
 }

@@ -15,7 +15,6 @@ import (
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
@@ -54,14 +53,18 @@ func (s *Service) CreateBucket(ctx context.Context, in *awss3.CreateBucketInput)
 		return nil, errBucketName(name)
 	}
 	ownership := cmp.Or(string(in.ObjectOwnership), enforced)
-	if acl := string(in.ACL); acl != "" && acl != "private" {
-		if ownership == enforced {
-			return nil, invalid("InvalidBucketAclWithObjectOwnership", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
-		}
-		return nil, awserr.NotImplemented("the ACL " + acl)
+	owner := *canonicalID(call.Account)
+	grants, err := aclRequest{string(in.ACL), nil, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWrite, in.GrantWriteACP}.grants(owner)
+	switch {
+	case err != nil:
+		return nil, err
+	case grants != nil && ownership == enforced && !ownerOnly(grants, owner):
+		return nil, errACLWithOwnership()
+	case publicGrants(grants):
+		return nil, invalid("InvalidBucketAclWithBlockPublicAccessError", "Bucket cannot have public ACLs set with BlockPublicAccess enabled")
 	}
 	rec := bucketRecord{
-		Name: name, Created: s.now(), Ownership: ownership,
+		Name: name, Created: s.now(), Ownership: ownership, Grants: grants,
 		PublicAccess: &s3types.PublicAccessBlockConfiguration{
 			BlockPublicAcls: aws.Bool(true), BlockPublicPolicy: aws.Bool(true), IgnorePublicAcls: aws.Bool(true), RestrictPublicBuckets: aws.Bool(true),
 		},

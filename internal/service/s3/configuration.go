@@ -24,7 +24,7 @@ func (s *Service) PutBucketVersioning(ctx context.Context, in *awss3.PutBucketVe
 		return nil, awserr.NotImplemented("MFA delete")
 	}
 	return &awss3.PutBucketVersioningOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
-		b.Versioning = status
+		b.Versioning, b.MFADelete = status, cmp.Or(in.VersioningConfiguration.MFADelete, b.MFADelete)
 		return nil
 	})
 }
@@ -35,7 +35,7 @@ func (s *Service) GetBucketVersioning(ctx context.Context, in *awss3.GetBucketVe
 	if err != nil {
 		return nil, err
 	}
-	return &awss3.GetBucketVersioningOutput{Status: s3types.BucketVersioningStatus(b.Versioning)}, nil
+	return &awss3.GetBucketVersioningOutput{Status: s3types.BucketVersioningStatus(b.Versioning), MFADelete: s3types.MFADeleteStatus(b.MFADelete)}, nil
 }
 
 // PutBucketEncryption sets how objects are encrypted by default.

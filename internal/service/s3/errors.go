@@ -205,6 +205,14 @@ func errACL() *awserr.Error {
 	return invalid("AccessControlListNotSupported", "The bucket does not allow ACLs")
 }
 
+func errACLWithOwnership() *awserr.Error {
+	return invalid("InvalidBucketAclWithObjectOwnership", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
+}
+
+func errMalformedACL() *awserr.Error {
+	return invalid("MalformedACLError", "The XML you provided was not well-formed or did not validate against our published schema")
+}
+
 func errTag(message string) *awserr.Error { return invalid("InvalidTag", message) }
 
 func errMalformedPolicy(message string) *awserr.Error { return invalid("MalformedPolicy", message) }

@@ -43,7 +43,10 @@ func (s *Service) CreateMultipartUpload(ctx context.Context, in *awss3.CreateMul
 	if u.Tags, err = parseTagging(in.Tagging); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkKey(u.Key), checkMetadata(u.Metadata), checkACL(string(in.ACL), b.Ownership)); err != nil {
+	if err := errors.Join(checkKey(u.Key), checkMetadata(u.Metadata)); err != nil {
+		return nil, err
+	}
+	if u.Grants, err = b.newACL(ctx, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
 	if u.Encryption, err = s.encrypt(ctx, &b, u.Key, encryptionRequest{in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled}); err != nil {
@@ -232,7 +235,7 @@ func (s *Service) CompleteMultipartUpload(ctx context.Context, in *awss3.Complet
 		if _, err := b.upload(tx, u.Key, u.ID); err != nil {
 			return err
 		}
-		o = objectRecord{Key: u.Key, Multipart: true, Tags: u.Tags, attributes: u.attributes, Encryption: u.Encryption}
+		o = objectRecord{Key: u.Key, Multipart: true, Tags: u.Tags, attributes: u.attributes, Encryption: u.Encryption, Grants: u.Grants}
 		unused = nil
 		stored := map[int32]partRecord{}
 		for _, p := range parts.All(tx, b.partsOf(u.ID)) {

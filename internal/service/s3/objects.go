@@ -93,7 +93,10 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 	if o.Tags, err = parseTagging(in.Tagging); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata), checkACL(string(in.ACL), b.Ownership)); err != nil {
+	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata)); err != nil {
+		return nil, err
+	}
+	if o.Grants, err = b.newACL(ctx, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
 	conditions := conditions{in.IfMatch, in.IfNoneMatch}

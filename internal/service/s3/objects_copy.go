@@ -47,7 +47,10 @@ func (s *Service) CopyObject(ctx context.Context, in *awss3.CopyObjectInput) (*a
 			return nil, err
 		}
 	}
-	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata), checkACL(string(in.ACL), b.Ownership)); err != nil {
+	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata)); err != nil {
+		return nil, err
+	}
+	if o.Grants, err = b.newACL(ctx, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
 	if err := s.decrypt(ctx, &src.Encryption); err != nil {

@@ -7,7 +7,8 @@ import (
 // Members that several operations have.
 const (
 	attributeMembers = "CacheControl ContentDisposition ContentEncoding ContentLanguage ContentType Expires Metadata StorageClass Tagging WebsiteRedirectLocation " +
-		"ACL BucketKeyEnabled ServerSideEncryption SSEKMSKeyId "
+		aclMembers + "BucketKeyEnabled ServerSideEncryption SSEKMSKeyId "
+	aclMembers      = "ACL GrantFullControl GrantRead GrantReadACP GrantWriteACP "
 	checksumMembers = "ChecksumCRC32 ChecksumCRC32C ChecksumCRC64NVME ChecksumMD5 ChecksumSHA1 ChecksumSHA256 ChecksumSHA512 "
 	readMembers     = "Bucket Key VersionId ExpectedBucketOwner RequestPayer ChecksumMode IfMatch IfModifiedSince IfNoneMatch IfUnmodifiedSince PartNumber Range " +
 		"ResponseCacheControl ResponseContentDisposition ResponseContentEncoding ResponseContentLanguage ResponseContentType ResponseExpires"
@@ -16,8 +17,7 @@ const (
 	ofObject      = "Bucket Key ExpectedBucketOwner RequestPayer "
 	digests       = "ChecksumAlgorithm ContentMD5 "
 
-	exceptACL        = "ACL other than private and bucket-owner-full-control"
-	exceptEncryption = exceptACL + "; ServerSideEncryption other than AES256 and aws:kms"
+	exceptEncryption = "ServerSideEncryption other than AES256 and aws:kms"
 )
 
 // AWS returns the service's registration with the AWS API server.
@@ -37,7 +37,7 @@ func (s *Service) AWS() awsapi.Service {
 		Name:    "s3",
 		Handler: s,
 		Operations: []awsapi.Operation{
-			{Name: "CreateBucket", Members: "ACL Bucket CreateBucketConfiguration.LocationConstraint CreateBucketConfiguration.Tags ObjectOwnership", Except: "ACL other than private"},
+			{Name: "CreateBucket", Members: aclMembers + "GrantWrite Bucket CreateBucketConfiguration.LocationConstraint CreateBucketConfiguration.Tags ObjectOwnership"},
 			read(awsapi.Operation{Name: "HeadBucket", Members: ofBucket}),
 			{Name: "ListBuckets", Members: "BucketRegion ContinuationToken MaxBuckets Prefix"},
 			{Name: "GetBucketLocation", Members: ofBucket},
@@ -72,12 +72,12 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "PutBucketOwnershipControls", Members: ofBucket + digests + "OwnershipControls"},
 			{Name: "GetBucketOwnershipControls", Members: ofBucket},
 			{Name: "DeleteBucketOwnershipControls", Members: ofBucket},
-			{Name: "PutBucketAcl", Members: ofBucket + digests + "ACL AccessControlPolicy", Except: "grants to others than the owner"},
+			{Name: "PutBucketAcl", Members: ofBucket + digests + aclMembers + "GrantWrite AccessControlPolicy"},
 			{Name: "GetBucketAcl", Members: ofBucket},
-			except(data("PutObjectAcl", ofObject+digests+"ACL AccessControlPolicy VersionId"), "grants to others than the owner"),
+			data("PutObjectAcl", ofObject+digests+aclMembers+"GrantWrite AccessControlPolicy VersionId"),
 			read(data("GetObjectAcl", ofObject+"VersionId")),
 
-			{Name: "PutBucketVersioning", Members: ofBucket + digests + "VersioningConfiguration", Except: "MFADelete"},
+			{Name: "PutBucketVersioning", Members: ofBucket + digests + "VersioningConfiguration", Except: "MFADelete Enabled"},
 			{Name: "GetBucketVersioning", Members: ofBucket},
 			{Name: "PutBucketTagging", Members: ofBucket + digests + "Tagging"},
 			{Name: "GetBucketTagging", Members: ofBucket},

@@ -222,8 +222,15 @@ func (s *Service) PutBucketOwnershipControls(ctx context.Context, in *awss3.PutB
 	default:
 		return nil, errMalformedXML()
 	}
+	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+	if err != nil {
+		return nil, err
+	}
+	owner := *canonicalID(b.key.Account)
 	return &awss3.PutBucketOwnershipControlsOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
-		b.Ownership = string(rules[0].ObjectOwnership)
+		if b.Ownership = string(rules[0].ObjectOwnership); b.Ownership == enforced && b.Grants != nil && !ownerOnly(b.Grants, owner) {
+			return errACLWithOwnership()
+		}
 		return nil
 	})
 }
@@ -246,86 +253,4 @@ func (s *Service) DeleteBucketOwnershipControls(ctx context.Context, in *awss3.D
 		b.Ownership = ""
 		return nil
 	})
-}
-
-// checkACL accepts the canned ACLs that give access only to the bucket's owner, because every bucket has such an ACL.
-func checkACL(acl, ownership string) error {
-	switch acl {
-	case "", "bucket-owner-full-control":
-		return nil
-	case "private":
-		if ownership == enforced {
-			return errACL()
-		}
-		return nil
-	}
-	if ownership == enforced {
-		return errACL()
-	}
-	return awserr.NotImplemented("the ACL " + acl)
-}
-
-// ownerOnly returns the owner and the grants of every bucket and object: ACLs grant nothing to others.
-func ownerOnly(b *bucket) (*s3types.Owner, []s3types.Grant) {
-	id := canonicalID(b.key.Account)
-	return &s3types.Owner{ID: id}, []s3types.Grant{{
-		Grantee: &s3types.Grantee{ID: id, Type: s3types.TypeCanonicalUser}, Permission: s3types.PermissionFullControl,
-	}}
-}
-
-// GetBucketAcl returns the ACL that every bucket has.
-func (s *Service) GetBucketAcl(ctx context.Context, in *awss3.GetBucketAclInput) (*awss3.GetBucketAclOutput, error) {
-	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
-	if err != nil {
-		return nil, err
-	}
-	owner, grants := ownerOnly(&b)
-	return &awss3.GetBucketAclOutput{Owner: owner, Grants: grants}, nil
-}
-
-// PutBucketAcl accepts ACLs that grant nothing to others.
-func (s *Service) PutBucketAcl(ctx context.Context, in *awss3.PutBucketAclInput) (*awss3.PutBucketAclOutput, error) {
-	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
-	if err != nil {
-		return nil, err
-	}
-	return &awss3.PutBucketAclOutput{}, putACL(string(in.ACL), in.AccessControlPolicy, &b)
-}
-
-func putACL(canned string, p *s3types.AccessControlPolicy, b *bucket) error {
-	if p != nil {
-		id := *canonicalID(b.key.Account)
-		for _, g := range p.Grants {
-			if g.Grantee == nil || aws.ToString(g.Grantee.ID) != id {
-				return awserr.NotImplemented("ACLs that grant access to others")
-			}
-		}
-		return nil
-	}
-	return checkACL(canned, b.Ownership)
-}
-
-// GetObjectAcl returns the ACL that every object has.
-func (s *Service) GetObjectAcl(ctx context.Context, in *awss3.GetObjectAclInput) (*awss3.GetObjectAclOutput, error) {
-	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.version(ctx, &b, aws.ToString(in.Key), in.VersionId); err != nil {
-		return nil, err
-	}
-	owner, grants := ownerOnly(&b)
-	return &awss3.GetObjectAclOutput{Owner: owner, Grants: grants}, nil
-}
-
-// PutObjectAcl accepts ACLs that grant nothing to others.
-func (s *Service) PutObjectAcl(ctx context.Context, in *awss3.PutObjectAclInput) (*awss3.PutObjectAclOutput, error) {
-	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.version(ctx, &b, aws.ToString(in.Key), in.VersionId); err != nil {
-		return nil, err
-	}
-	return &awss3.PutObjectAclOutput{}, putACL(string(in.ACL), in.AccessControlPolicy, &b)
 }

@@ -31,12 +31,14 @@ type bucketRecord struct {
 	Name       string
 	Created    time.Time
 	Versioning string            `json:",omitempty"`
+	MFADelete  s3types.MFADelete `json:",omitempty"` // Disabled, if it was set explicitly
 	Policy     string            `json:",omitempty"`
 	Ownership  string            `json:",omitempty"`
 	Tags       map[string]string `json:",omitempty"`
 	Accelerate string            `json:",omitempty"`
 	Payer      string            `json:",omitempty"`
 
+	Grants       []s3types.Grant                            `json:",omitempty"` // nil is full control for the owner
 	PublicAccess *s3types.PublicAccessBlockConfiguration    `json:",omitempty"`
 	Encryption   *s3types.ServerSideEncryptionConfiguration `json:",omitempty"`
 	Lifecycle    []s3types.LifecycleRule                    `json:",omitempty"`
@@ -67,6 +69,7 @@ type objectRecord struct {
 	Tags      map[string]string `json:",omitempty"`
 	attributes
 	Encryption encryptionRecord `json:",omitzero"`
+	Grants     []s3types.Grant  `json:",omitempty"` // nil is full control for the owner
 }
 
 // A contentRecord is a part of an object's content.
@@ -99,6 +102,7 @@ type uploadRecord struct {
 	Tags      map[string]string `json:",omitempty"`
 	attributes
 	Encryption encryptionRecord `json:",omitzero"`
+	Grants     []s3types.Grant  `json:",omitempty"`
 }
 
 // A partRecord is an uploaded part.

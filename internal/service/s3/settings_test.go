@@ -95,6 +95,13 @@ func TestSettings(t *testing.T) {
 	_, err := c.GetBucketTagging(ctx, &awss3.GetBucketTaggingInput{Bucket: c.bucket})
 	wantError(t, err, "NoSuchTagSet", "The TagSet does not exist")
 
+	// MFA delete is returned if it was ever set.
+	testkit.Must(c.PutBucketVersioning(ctx, &awss3.PutBucketVersioningInput{Bucket: c.bucket, VersioningConfiguration: &s3types.VersioningConfiguration{Status: "Enabled", MFADelete: "Disabled"}}))(t)
+	testkit.Must(c.PutBucketVersioning(ctx, &awss3.PutBucketVersioningInput{Bucket: c.bucket, VersioningConfiguration: &s3types.VersioningConfiguration{Status: "Suspended"}}))(t)
+	if got := testkit.Must(c.GetBucketVersioning(ctx, &awss3.GetBucketVersioningInput{Bucket: c.bucket}))(t); got.Status != "Suspended" || got.MFADelete != "Disabled" {
+		t.Errorf("versioning %s, MFA delete %q", got.Status, got.MFADelete)
+	}
+
 	rules := []s3types.CORSRule{{AllowedMethods: []string{"GET"}, AllowedOrigins: []string{"*"}, MaxAgeSeconds: aws.Int32(30)}}
 	testkit.Must(c.PutBucketCors(ctx, &awss3.PutBucketCorsInput{Bucket: c.bucket, CORSConfiguration: &s3types.CORSConfiguration{CORSRules: rules}}))(t)
 	diff("CORS", rules, testkit.Must(c.GetBucketCors(ctx, &awss3.GetBucketCorsInput{Bucket: c.bucket}))(t).CORSRules)

@@ -11,7 +11,6 @@ import (
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
-	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html
@@ -103,20 +102,7 @@ func (s *Service) tagObject(ctx context.Context, bucketName, owner, key, version
 	if err != nil {
 		return nil, err
 	}
-	return b.shownVersion(o), s.store.Update(ctx, func(tx *store.Tx) error {
-		_, at, err := b.find(tx, o.Key, o.Version)
-		if err != nil {
-			return err
-		}
-		list := objects
-		if at != b.objectKey(o.Key) {
-			list = noncurrent
-		}
-		return list.Update(tx, at, func(o *objectRecord) error {
-			o.Tags = tags
-			return nil
-		})
-	})
+	return s.changeVersion(ctx, &b, o, func(o *objectRecord) { o.Tags = tags })
 }
 
 // PutObjectTagging replaces the tags of an object.

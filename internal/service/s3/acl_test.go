@@ -1,0 +1,151 @@
+package s3_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// withACLs turns the ACLs of a bucket on, as they were for new buckets before April 2023.
+func (c *client) withACLs() {
+	c.t.Helper()
+	testkit.Must(c.DeletePublicAccessBlock(c.t.Context(), &awss3.DeletePublicAccessBlockInput{Bucket: c.bucket}))(c.t)
+	c.own(s3types.ObjectOwnershipBucketOwnerPreferred)
+}
+
+func (c *client) own(by s3types.ObjectOwnership) {
+	c.t.Helper()
+	testkit.Must(c.PutBucketOwnershipControls(c.t.Context(), &awss3.PutBucketOwnershipControlsInput{Bucket: c.bucket, OwnershipControls: &s3types.OwnershipControls{Rules: []s3types.OwnershipControlsRule{{ObjectOwnership: by}}}}))(c.t)
+}
+
+func (c *client) acl() (out []string) {
+	c.t.Helper()
+	got := testkit.Must(c.GetBucketAcl(c.t.Context(), &awss3.GetBucketAclInput{Bucket: c.bucket}))(c.t)
+	return described(got.Owner, got.Grants)
+}
+
+func described(owner *s3types.Owner, grants []s3types.Grant) (out []string) {
+	for _, g := range grants {
+		who := aws.ToString(g.Grantee.URI)
+		if who = who[strings.LastIndex(who, "/")+1:]; aws.ToString(g.Grantee.ID) == *owner.ID {
+			who = "owner"
+		}
+		out = append(out, who+" "+string(g.Permission))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Canned ACLs have the grants that S3's documentation lists.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/acl-overview.html#canned-acl
+func TestCannedACLs(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	c.withACLs()
+	for acl, want := range map[s3types.BucketCannedACL][]string{
+		"private":            {"owner FULL_CONTROL"},
+		"public-read":        {"AllUsers READ", "owner FULL_CONTROL"},
+		"public-read-write":  {"AllUsers READ", "AllUsers WRITE", "owner FULL_CONTROL"},
+		"authenticated-read": {"AuthenticatedUsers READ", "owner FULL_CONTROL"},
+		"log-delivery-write": {"LogDelivery READ_ACP", "LogDelivery WRITE", "owner FULL_CONTROL"},
+	} {
+		testkit.Must(c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, ACL: acl}))(t)
+		if got := c.acl(); !slices.Equal(got, want) {
+			t.Errorf("%s: grants %q, want %q", acl, got, want)
+		}
+	}
+	owner := testkit.Must(c.GetBucketAcl(ctx, &awss3.GetBucketAclInput{Bucket: c.bucket}))(t).Owner
+	grantee := &s3types.Grantee{Type: "CanonicalUser", ID: owner.ID}
+	testkit.Must(c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, AccessControlPolicy: &s3types.AccessControlPolicy{Owner: owner, Grants: []s3types.Grant{
+		{Grantee: grantee, Permission: "FULL_CONTROL"}, {Grantee: grantee, Permission: "WRITE"},
+	}}}))(t)
+	if got, want := c.acl(), []string{"owner FULL_CONTROL", "owner WRITE"}; !slices.Equal(got, want) {
+		t.Errorf("grants %q, want %q", got, want)
+	}
+	testkit.Must(c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, GrantRead: aws.String(`uri="http://acs.amazonaws.com/groups/s3/LogDelivery", id="` + *owner.ID + `"`)}))(t)
+	if got, want := c.acl(), []string{"LogDelivery READ", "owner READ"}; !slices.Equal(got, want) {
+		t.Errorf("grants %q, want %q", got, want)
+	}
+	_, err := c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, GrantRead: aws.String(`id="me"`)})
+	wantError(t, err, "InvalidArgument", "Invalid id")
+	_, err = c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, GrantRead: aws.String(`uri="everybody"`)})
+	wantError(t, err, "InvalidArgument", "Invalid group uri")
+	_, err = c.PutBucketOwnershipControls(ctx, &awss3.PutBucketOwnershipControlsInput{Bucket: c.bucket, OwnershipControls: &s3types.OwnershipControls{Rules: []s3types.OwnershipControlsRule{{ObjectOwnership: "BucketOwnerEnforced"}}}})
+	wantError(t, err, "InvalidBucketAclWithObjectOwnership", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
+}
+
+// Without ACLs, the owner may still send those that say the same: Terraform's aws_s3_bucket_object sends "private".
+func TestDisabledACLs(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	put := func(acl s3types.ObjectCannedACL) error {
+		_, err := c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("k"), Body: strings.NewReader("x"), ACL: acl})
+		return err
+	}
+	for _, acl := range []s3types.ObjectCannedACL{"private", "bucket-owner-full-control"} {
+		if err := put(acl); err != nil {
+			t.Errorf("%s: %v", acl, err)
+		}
+	}
+	wantError(t, put("public-read"), "AccessControlListNotSupported", "The bucket does not allow ACLs")
+	_, err := c.PutObjectAcl(ctx, &awss3.PutObjectAclInput{Bucket: c.bucket, Key: aws.String("k"), ACL: "private"})
+	wantError(t, err, "AccessControlListNotSupported", "The bucket does not allow ACLs")
+}
+
+// An ACL gives access to everybody with an account, or to one other account, unless public access is blocked.
+func TestACLsGiveAccess(t *testing.T) {
+	w := newWorld(t, options{})
+	c, other, third, ctx := w.bucket(t), w.bucket(t), w.bucket(t), t.Context()
+	c.withACLs()
+	stranger, theirs := *third, *other
+	stranger.bucket, theirs.bucket = c.bucket, c.bucket
+	c.put("secret", "x")
+	testkit.Must(c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("open"), Body: strings.NewReader("x"), ACL: "public-read"}))(t)
+	testkit.Must(c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("members"), Body: strings.NewReader("x"), ACL: "authenticated-read"}))(t)
+	stranger.want("open", "x")
+	theirs.want("open", "x")
+	theirs.want("members", "x")
+	_, err := theirs.get("secret")
+	wantError(t, err, "AccessDenied", "")
+	id := testkit.Must(other.GetBucketAcl(ctx, &awss3.GetBucketAclInput{Bucket: other.bucket}))(t).Owner.ID
+	testkit.Must(c.PutObjectAcl(ctx, &awss3.PutObjectAclInput{Bucket: c.bucket, Key: aws.String("secret"), GrantRead: aws.String("id=" + *id)}))(t)
+	theirs.want("secret", "x")
+	_, err = stranger.get("secret")
+	wantError(t, err, "AccessDenied", "")
+	_, err = stranger.ListObjectsV2(ctx, &awss3.ListObjectsV2Input{Bucket: c.bucket})
+	wantError(t, err, "AccessDenied", "")
+	testkit.Must(c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, ACL: "public-read"}))(t)
+	testkit.Must(stranger.ListObjectsV2(ctx, &awss3.ListObjectsV2Input{Bucket: c.bucket}))(t)
+	_, err = stranger.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("new"), Body: strings.NewReader("x")})
+	wantError(t, err, "AccessDenied", "")
+
+	// A denial of the bucket's policy counts beside the ACL.
+	deny := strings.Replace(statementFor("Deny", "s3:GetObject", "arn:aws:s3:::"+*c.bucket+"/open", ""), `"Action"`, `"Principal":"*","Action"`, 1)
+	testkit.Must(c.PutBucketPolicy(ctx, &awss3.PutBucketPolicyInput{Bucket: c.bucket, Policy: aws.String(document(deny))}))(t)
+	_, err = stranger.get("open")
+	wantError(t, err, "AccessDenied", "")
+	testkit.Must(c.DeleteBucketPolicy(ctx, &awss3.DeleteBucketPolicyInput{Bucket: c.bucket}))(t)
+
+	block := func(put, use bool) {
+		testkit.Must(c.PutPublicAccessBlock(ctx, &awss3.PutPublicAccessBlockInput{Bucket: c.bucket, PublicAccessBlockConfiguration: &s3types.PublicAccessBlockConfiguration{BlockPublicAcls: &put, IgnorePublicAcls: &use}}))(t)
+	}
+	block(true, false)
+	stranger.want("open", "x")
+	_, err = c.PutObjectAcl(ctx, &awss3.PutObjectAclInput{Bucket: c.bucket, Key: aws.String("open"), ACL: "public-read"})
+	wantError(t, err, "AccessDenied", "because public ACLs are prevented by the BlockPublicAcls setting in S3 Block Public Access")
+	block(false, true)
+	_, err = stranger.get("open")
+	wantError(t, err, "AccessDenied", "")
+	theirs.want("secret", "x") // a grant to one account is not public
+
+	// ACLs that are disabled give nothing.
+	block(false, false)
+	testkit.Must(c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, ACL: "private"}))(t)
+	c.own("BucketOwnerEnforced")
+	_, err = theirs.get("secret")
+	wantError(t, err, "AccessDenied", "")
+}
