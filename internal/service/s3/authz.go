@@ -215,7 +215,7 @@ func keysOf(call *awsapi.Call, in any) map[string][]string {
 	}
 	var tags map[string]string
 	if put, ok := in.(*awss3.PutObjectTaggingInput); ok && put.Tagging != nil {
-		tags, _ = tagsOf(put.Tagging.TagSet, maxObjectTags) // the handler reports the error
+		tags, _ = tagsOf(put.Tagging.TagSet, maxObjectTags, "") // the handler reports the error
 	} else if text, _ := authz.Named(in, "Tagging"); text != "" {
 		tags, _ = parseTagging(&text)
 	}

@@ -53,6 +53,10 @@ func (s *Service) CreateBucket(ctx context.Context, in *awss3.CreateBucketInput)
 		return nil, errBucketName(name)
 	}
 	ownership := cmp.Or(string(in.ObjectOwnership), enforced)
+	if !slices.Contains(s3types.ObjectOwnership("").Values(), s3types.ObjectOwnership(ownership)) {
+		// [recorded] test_s3_api, test_bucket_ownership_controls_exc
+		return nil, invalid("InvalidArgument", "Invalid x-amz-object-ownership header: "+ownership).With("ArgumentName", "x-amz-object-ownership")
+	}
 	owner := *canonicalID(call.Account)
 	grants, err := aclRequest{string(in.ACL), nil, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWrite, in.GrantWriteACP}.grants(owner)
 	switch {
@@ -73,7 +77,8 @@ func (s *Service) CreateBucket(ctx context.Context, in *awss3.CreateBucketInput)
 	if c := in.CreateBucketConfiguration; c != nil {
 		constraint = string(c.LocationConstraint)
 		var err error
-		if rec.Tags, err = tagsOf(c.Tags, maxBucketTags); err != nil {
+		// [recorded] test_s3_api, test_create_bucket_with_tags_exc
+		if rec.Tags, err = tagsOf(c.Tags, maxBucketTags, `User-defined tag keys can't start with "aws:". This prefix is reserved for system tags. Remove "aws:" from your tag keys and try again.`); err != nil {
 			return nil, err
 		}
 	}
@@ -89,8 +94,8 @@ func (s *Service) CreateBucket(ctx context.Context, in *awss3.CreateBucketInput)
 			return buckets.Create(tx, key, rec)
 		case old.key.Account != call.Account:
 			return errBucketExists(name)
-		case region == usEast1 && old.key.Region == usEast1:
-			return nil // for compatibility, creating it again succeeds there
+		case region == usEast1 && old.key.Region == usEast1 && len(rec.Tags) == 0:
+			return nil // for compatibility, creating it again succeeds there, without tags
 		}
 		return errBucketYours(name)
 	})

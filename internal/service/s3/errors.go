@@ -83,10 +83,10 @@ func errBadVersion(version string) *awserr.Error {
 	return invalid("InvalidArgument", "Invalid version id specified").With("ArgumentName", "versionId").With("ArgumentValue", version)
 }
 
-// errMarker is the error for reading a delete marker by its version ID.
-func errMarker(o *objectRecord) *awserr.Error {
+// errMarker is the error for reading a delete marker by its version ID, and for its tags.
+func errMarker(o *objectRecord, method string) *awserr.Error {
 	return failure(http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource.").
-		With("Method", "GET").With("ResourceType", "DeleteMarker").
+		With("Method", method).With("ResourceType", "DeleteMarker").
 		WithHeader("X-Amz-Delete-Marker", "true").WithHeader("X-Amz-Version-Id", o.Version).WithHeader("Allow", "DELETE").
 		WithHeader("Last-Modified", o.Modified.Format(http.TimeFormat))
 }
@@ -211,6 +211,12 @@ func errACLWithOwnership() *awserr.Error {
 
 func errMalformedACL() *awserr.Error {
 	return invalid("MalformedACLError", "The XML you provided was not well-formed or did not validate against our published schema")
+}
+
+// errBypass answers requests to bypass Object Lock, which no bucket has ([recorded] test_s3_api, test_delete_object_with_no_locking).
+func errBypass() *awserr.Error {
+	return invalid("InvalidArgument", "x-amz-bypass-governance-retention is only applicable to Object Lock enabled buckets.").
+		With("ArgumentName", "x-amz-bypass-governance-retention")
 }
 
 func errTag(message string) *awserr.Error { return invalid("InvalidTag", message) }

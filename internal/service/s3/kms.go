@@ -2,6 +2,8 @@ package s3
 
 import (
 	"context"
+	"crypto/md5"
+	"encoding/hex"
 	"errors"
 	"strings"
 
@@ -29,7 +31,7 @@ const awsManagedKey = "alias/aws/s3"
 //
 // KMS is asked for a data key when an object is written, and to decrypt that key when it is read, so keys' policies and
 // states decide who can use the object. AWS deviation: the content on this machine's disk is not encrypted with the data
-// key, and the ETag is the content's MD5.
+// key.
 type encryptionRecord struct {
 	Key       string            `json:",omitempty"` // ARN
 	DataKey   []byte            `json:",omitempty"` // encrypted
@@ -42,6 +44,16 @@ func (e *encryptionRecord) algorithm() s3types.ServerSideEncryption {
 		return s3types.ServerSideEncryptionAes256
 	}
 	return s3types.ServerSideEncryptionAwsKms
+}
+
+// etag returns the ETag of an object, given the content's MD5. With a KMS key, it is not the MD5.
+// https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html
+func (e *encryptionRecord) etag(md5OfContent string) string {
+	if e.Key == "" {
+		return md5OfContent
+	}
+	sum := md5.Sum(append([]byte(md5OfContent), e.DataKey...))
+	return hex.EncodeToString(sum[:])
 }
 
 func (e *encryptionRecord) keyID() *string {

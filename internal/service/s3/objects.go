@@ -119,12 +119,12 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 	if err != nil {
 		return nil, err
 	}
-	o.Size, o.ETag, o.Checksum, o.Parts = content.Size, etag, content.Checksum, []contentRecord{content}
+	o.Size, o.ETag, o.Checksum, o.Parts = content.Size, o.Encryption.etag(etag), content.Checksum, []contentRecord{content}
 	if err := s.write(ctx, &b, &o, conditions, nil); err != nil {
 		return nil, err
 	}
 	out := &awss3.PutObjectOutput{
-		ETag: quoted(o.ETag), VersionId: b.shownVersion(&o), ServerSideEncryption: o.Encryption.algorithm(), SSEKMSKeyId: o.Encryption.keyID(), BucketKeyEnabled: o.Encryption.bucketKey(),
+		ETag: quoted(o.ETag), VersionId: b.newVersionID(&o), ServerSideEncryption: o.Encryption.algorithm(), SSEKMSKeyId: o.Encryption.keyID(), BucketKeyEnabled: o.Encryption.bucketKey(),
 	}
 	o.Checksum.show(out)
 	return out, nil
@@ -162,6 +162,15 @@ func (s *Service) write(ctx context.Context, b *bucket, o *objectRecord, c condi
 	}
 	s.forgetAll(ctx, b, gone, err)
 	return err
+}
+
+// newVersionID returns the version ID for the response to a write. While versioning is suspended, there is none
+// ([recorded] test_s3_api, test_put_object_on_suspended_bucket).
+func (b *bucket) newVersionID(o *objectRecord) *string {
+	if o.Version == nullVersion {
+		return nil
+	}
+	return &o.Version
 }
 
 // shownVersion returns the version ID for a response, or nil if the bucket was never versioned.

@@ -115,6 +115,10 @@ func (s *Service) PutBucketPolicy(ctx context.Context, in *awss3.PutBucketPolicy
 	if !json.Valid([]byte(text)) {
 		return nil, errMalformedPolicy("Policies must be valid JSON and the first byte must be '{'")
 	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &fields); err == nil && fields["Statement"] == nil {
+		return nil, errMalformedPolicy("Missing required field Statement") // [recorded] test_s3_api, test_bucket_policy_exc
+	}
 	if _, err := policy.Parse(policy.Resource, text); err != nil {
 		bad := (*policy.MalformedError)(nil)
 		if errors.As(err, &bad) {

@@ -499,7 +499,7 @@ func TestVersions(t *testing.T) {
 	c.want("k", "two")
 
 	c.version("Suspended")
-	if v := c.put("k", "null").VersionId; *v != "null" {
+	if v := c.put("k", "null").VersionId; v != nil {
 		t.Errorf("version %s while suspended", *v)
 	}
 	if got := versions(1000); got != "*null two one" {
@@ -509,8 +509,19 @@ func TestVersions(t *testing.T) {
 	if got := versions(1000); got != "*- two one" {
 		t.Errorf("versions after deleting while suspended: %s", got)
 	}
-	_, err = c.getWith(&awss3.GetObjectInput{Key: aws.String("k"), VersionId: aws.String("x")})
+	unknown := aws.String("HPniJFCxqTsMuIH9KX8K8wEjNUgmABCD") // as long as a version ID
+	_, err = c.getWith(&awss3.GetObjectInput{Key: aws.String("k"), VersionId: unknown})
 	wantError(t, err, "InvalidArgument", "Invalid version id specified")
+	_, err = c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k"), VersionId: unknown})
+	wantError(t, err, "InvalidArgument", "Invalid version id specified")
+	several := testkit.Must(c.DeleteObjects(ctx, &awss3.DeleteObjectsInput{Bucket: c.bucket, Delete: &s3types.Delete{
+		Objects: []s3types.ObjectIdentifier{{Key: aws.String("k"), VersionId: unknown}},
+	}}))(t)
+	if len(several.Errors) != 1 || *several.Errors[0].Code != "NoSuchVersion" {
+		t.Errorf("deleting an unknown version among others: %+v", several)
+	}
+	// One that was deleted before is none of S3's errors.
+	testkit.Must(c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k"), VersionId: gone.VersionId}))(t)
 	for _, id := range []*string{one, two, aws.String("null")} {
 		testkit.Must(c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k"), VersionId: id}))(t)
 	}

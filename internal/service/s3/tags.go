@@ -2,7 +2,10 @@ package s3
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"unicode/utf8"
 
@@ -10,6 +13,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 )
 
@@ -17,21 +21,34 @@ import (
 const (
 	maxBucketTags = 50
 	maxObjectTags = 10
+
+	reservedObjectTag = "Your TagKey cannot be prefixed with aws:"
 )
 
-func tagsOf(list []s3types.Tag, most int) (map[string]string, error) {
+// tagText is what keys and values of tags consist of: the characters that AWS allows in all services.
+var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+
+// tagsOf returns the tags of a request. reserved is the text for keys that begin with aws:. The texts are recorded: test_s3_api,
+// test_tagging_validation.
+func tagsOf(list []s3types.Tag, most int, reserved string) (map[string]string, error) {
 	for _, t := range list {
-		if n := utf8.RuneCountInString(aws.ToString(t.Key)); n == 0 || n > 128 {
-			return nil, errTag("The TagKey you have provided is invalid")
+		k, v := aws.ToString(t.Key), aws.ToString(t.Value)
+		if t.Key == nil || t.Value == nil {
+			return nil, errMalformedXML()
 		}
-		if utf8.RuneCountInString(aws.ToString(t.Value)) > 256 {
-			return nil, errTag("The TagValue you have provided is invalid")
+		if n := utf8.RuneCountInString(k); n == 0 || n > 128 || !tagText.MatchString(k) {
+			return nil, errTag("The TagKey you have provided is invalid").With("TagKey", k)
+		}
+		if utf8.RuneCountInString(v) > 256 || !tagText.MatchString(v) {
+			return nil, errTag("The TagValue you have provided is invalid").With("TagKey", k).With("TagValue", v)
 		}
 	}
 	return tagging.Put(tagging.Rules{
 		Most:     most,
-		Reserved: func(string) error { return errTag("System tags cannot be added/updated by requester") },
-		Twice:    func(string) error { return errTag("Cannot provide multiple Tags with the same key") },
+		Reserved: func(key string) error { return errTag(reserved).With("TagKey", key) },
+		Twice: func(key string) error {
+			return errTag("Cannot provide multiple Tags with the same key").With("TagKey", key)
+		},
 		TooMany: func() error {
 			return invalid("BadRequest", "Object tags cannot be greater than "+strconv.Itoa(most))
 		},
@@ -44,6 +61,11 @@ func parseTagging(header *string) (map[string]string, error) {
 		return nil, nil //nolint:nilnil // no tags
 	}
 	q, err := url.ParseQuery(*header)
+	for k, v := range q {
+		if err == nil && (len(v) > 1 || !tagText.MatchString(k) || !tagText.MatchString(v[0])) {
+			err = errors.New("a key twice, or characters that tags do not have")
+		}
+	}
 	if err != nil {
 		return nil, errArgument("x-amz-tagging", *header, "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.")
 	}
@@ -53,7 +75,7 @@ func parseTagging(header *string) (map[string]string, error) {
 			list = append(list, s3types.Tag{Key: aws.String(k), Value: aws.String(v)})
 		}
 	}
-	return tagsOf(list, maxObjectTags)
+	return tagsOf(list, maxObjectTags, reservedObjectTag)
 }
 
 func tagSet(tags map[string]string) []s3types.Tag {
@@ -62,7 +84,7 @@ func tagSet(tags map[string]string) []s3types.Tag {
 
 // PutBucketTagging replaces the tags of a bucket.
 func (s *Service) PutBucketTagging(ctx context.Context, in *awss3.PutBucketTaggingInput) (*awss3.PutBucketTaggingOutput, error) {
-	tags, err := tagsOf(in.Tagging.TagSet, maxBucketTags)
+	tags, err := tagsOf(in.Tagging.TagSet, maxBucketTags, "System tags cannot be added/updated by requester")
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +114,30 @@ func (s *Service) DeleteBucketTagging(ctx context.Context, in *awss3.DeleteBucke
 	})
 }
 
+// tagged returns the version whose tags a request is about. A delete marker has none ([recorded] test_s3_api,
+// test_object_tagging_versioned).
+func (s *Service) tagged(ctx context.Context, b *bucket, key string, version *string, method string) (*objectRecord, error) {
+	o, err := s.version(ctx, b, key, version)
+	switch awserr.CodeOf(err) {
+	case "NoSuchKey":
+		if marker, err := objects.Get(s.store, b.objectKey(key)); err == nil && marker.Marker {
+			return nil, errMarker(&marker, method)
+		}
+	case "MethodNotAllowed":
+		if marker, _, err := b.find(s.store, key, *version); err == nil {
+			return nil, errMarker(marker, method)
+		}
+	}
+	return o, err
+}
+
 // tagObject replaces the tags of a version. It returns the version ID if the bucket is versioned.
-func (s *Service) tagObject(ctx context.Context, bucketName, owner, key, version *string, tags map[string]string) (*string, error) {
+func (s *Service) tagObject(ctx context.Context, method string, bucketName, owner, key, version *string, tags map[string]string) (*string, error) {
 	b, err := s.bucket(ctx, bucketName, owner)
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.version(ctx, &b, aws.ToString(key), version)
+	o, err := s.tagged(ctx, &b, aws.ToString(key), version, method)
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +146,11 @@ func (s *Service) tagObject(ctx context.Context, bucketName, owner, key, version
 
 // PutObjectTagging replaces the tags of an object.
 func (s *Service) PutObjectTagging(ctx context.Context, in *awss3.PutObjectTaggingInput) (*awss3.PutObjectTaggingOutput, error) {
-	tags, err := tagsOf(in.Tagging.TagSet, maxObjectTags)
+	tags, err := tagsOf(in.Tagging.TagSet, maxObjectTags, reservedObjectTag)
 	if err != nil {
 		return nil, err
 	}
-	version, err := s.tagObject(ctx, in.Bucket, in.ExpectedBucketOwner, in.Key, in.VersionId, tags)
+	version, err := s.tagObject(ctx, http.MethodPut, in.Bucket, in.ExpectedBucketOwner, in.Key, in.VersionId, tags)
 	return &awss3.PutObjectTaggingOutput{VersionId: version}, err
 }
 
@@ -121,7 +160,7 @@ func (s *Service) GetObjectTagging(ctx context.Context, in *awss3.GetObjectTaggi
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.version(ctx, &b, aws.ToString(in.Key), in.VersionId)
+	o, err := s.tagged(ctx, &b, aws.ToString(in.Key), in.VersionId, http.MethodGet)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +169,6 @@ func (s *Service) GetObjectTagging(ctx context.Context, in *awss3.GetObjectTaggi
 
 // DeleteObjectTagging removes the tags of an object.
 func (s *Service) DeleteObjectTagging(ctx context.Context, in *awss3.DeleteObjectTaggingInput) (*awss3.DeleteObjectTaggingOutput, error) {
-	version, err := s.tagObject(ctx, in.Bucket, in.ExpectedBucketOwner, in.Key, in.VersionId, nil)
+	version, err := s.tagObject(ctx, http.MethodDelete, in.Bucket, in.ExpectedBucketOwner, in.Key, in.VersionId, nil)
 	return &awss3.DeleteObjectTaggingOutput{VersionId: version}, err
 }

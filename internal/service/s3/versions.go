@@ -3,6 +3,8 @@ package s3
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -16,7 +18,22 @@ const (
 	versioningSuspended = string(s3types.BucketVersioningStatusSuspended)
 )
 
-func newVersion() string { return rand.Text() + rand.Text()[:6] }
+// S3 refuses version IDs that it has never made. So a version ID is random text, and then the start of its hash.
+const versionRandom, versionHash = 26, 6
+
+func newVersion() string {
+	text := rand.Text()[:versionRandom]
+	return text + hashOfVersion(text)
+}
+
+func hashOfVersion(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base32.StdEncoding.EncodeToString(sum[:])[:versionHash]
+}
+
+func validVersion(id string) bool {
+	return id == nullVersion || len(id) == versionRandom+versionHash && hashOfVersion(id[:versionRandom]) == id[versionRandom:]
+}
 
 // replace makes o the current version of its key, and keeps the previous one if the bucket is versioned. It returns the
 // versions that it removed.
@@ -54,9 +71,6 @@ func (s *Service) replace(tx *store.Tx, b *bucket, o *objectRecord) ([]objectRec
 
 // find returns a version of a key, and the key of its record.
 func (b *bucket) find(r store.Reader, key, version string) (*objectRecord, store.Key, error) {
-	if len(version) > maxKey || version != nullVersion && len(version) != len(newVersion()) {
-		return nil, store.Key{}, errBadVersion(version)
-	}
 	at := b.objectKey(key)
 	o, err := objects.Get(r, at)
 	if store.IgnoreNotFound(err) != nil {
@@ -69,6 +83,9 @@ func (b *bucket) find(r store.Reader, key, version string) (*objectRecord, store
 		if v.Value.Version == version {
 			return &v.Value, v.Key, nil
 		}
+	}
+	if !validVersion(version) {
+		return nil, at, errBadVersion(version)
 	}
 	return nil, at, errNoVersion(key, version)
 }

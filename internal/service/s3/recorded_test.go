@@ -1,0 +1,102 @@
+package s3_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// The answers are those that LocalStack's tests recorded from AWS
+// (https://github.com/localstack/localstack, tests/aws/services/s3/test_s3_api.snapshot.json).
+func TestRefusalsAsRecorded(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	c.put("k", "0123456789")
+	source, up := aws.String(*c.bucket+"/k"), testkit.Must(c.CreateMultipartUpload(ctx, &awss3.CreateMultipartUploadInput{Bucket: c.bucket, Key: aws.String("copy")}))(t)
+	part := func(edit func(*awss3.UploadPartCopyInput)) error {
+		in := &awss3.UploadPartCopyInput{Bucket: c.bucket, Key: aws.String("copy"), UploadId: up.UploadId, PartNumber: aws.Int32(1), CopySource: source}
+		edit(in)
+		_, err := c.UploadPartCopy(ctx, in)
+		return err
+	}
+	const form = "The x-amz-copy-source-range value must be of the form bytes=first-last"
+	for _, tt := range []struct{ copied, code, text string }{
+		{"bytes=0-8", "", ""}, {"bytes=1-1", "", ""},
+		{"0-8", "InvalidArgument", form}, {"bytes=1-0", "InvalidArgument", form}, {"bytes=1-", "InvalidArgument", form}, {"bytes=-2", "InvalidArgument", form},
+		{"bytes=0-1,3-4", "InvalidArgument", form},
+		{"bytes=0-100", "InvalidArgument", "Range specified is not valid for source object of size: 10"},
+		{"bytes=100-200", "InvalidRequest", "The specified copy range is invalid for the source object size"},
+	} {
+		t.Run("copying "+tt.copied, func(t *testing.T) {
+			err := part(func(in *awss3.UploadPartCopyInput) { in.CopySourceRange = &tt.copied })
+			if tt.code == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			wantError(t, err, tt.code, tt.text)
+		})
+	}
+	later := time.Now().Add(24 * time.Hour)
+	if err := part(func(in *awss3.UploadPartCopyInput) { in.CopySourceIfModifiedSince = &later }); err != nil {
+		t.Errorf("a time in the future is a condition: %v", err)
+	}
+
+	tag := func(key, value string) []s3types.Tag { return []s3types.Tag{{Key: &key, Value: &value}} }
+	bucketTags := func(list []s3types.Tag) error {
+		_, err := c.PutBucketTagging(ctx, &awss3.PutBucketTaggingInput{Bucket: c.bucket, Tagging: &s3types.Tagging{TagSet: list}})
+		return err
+	}
+	wantError(t, bucketTags(tag("Key1,Key2", "v")), "InvalidTag", "The TagKey you have provided is invalid")
+	wantError(t, bucketTags(tag("Key1", "a,b")), "InvalidTag", "The TagValue you have provided is invalid")
+	wantError(t, bucketTags(tag("aws:a", "b")), "InvalidTag", "System tags cannot be added/updated by requester")
+	_, err := c.PutObjectTagging(ctx, &awss3.PutObjectTaggingInput{Bucket: c.bucket, Key: aws.String("k"), Tagging: &s3types.Tagging{TagSet: tag("aws:a", "b")}})
+	wantError(t, err, "InvalidTag", "Your TagKey cannot be prefixed with aws:")
+	for _, header := range []string{"key1=val1&key1=val2", "key1=val1,key2=val2"} {
+		_, err := c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("k"), Tagging: &header})
+		wantError(t, err, "InvalidArgument", "without tag name duplicates.")
+	}
+	_, err = c.CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: c.bucket, CreateBucketConfiguration: &s3types.CreateBucketConfiguration{Tags: tag("a", "b")}})
+	wantError(t, err, "BucketAlreadyOwnedByYou", "")
+
+	_, err = c.PutBucketVersioning(ctx, &awss3.PutBucketVersioningInput{Bucket: c.bucket, VersioningConfiguration: &s3types.VersioningConfiguration{Status: "enabled"}})
+	wantError(t, err, "MalformedXML", "")
+	_, err = c.PutBucketEncryption(ctx, &awss3.PutBucketEncryptionInput{Bucket: c.bucket, ServerSideEncryptionConfiguration: &s3types.ServerSideEncryptionConfiguration{
+		Rules: []s3types.ServerSideEncryptionRule{{ApplyServerSideEncryptionByDefault: &s3types.ServerSideEncryptionByDefault{SSEAlgorithm: "AES256", KMSMasterKeyID: aws.String("key")}}},
+	}})
+	wantError(t, err, "InvalidArgument", "a KMSMasterKeyID is not applicable")
+	_, err = c.PutBucketPolicy(ctx, &awss3.PutBucketPolicyInput{Bucket: c.bucket, Policy: aws.String("{}")})
+	wantError(t, err, "MalformedPolicy", "Missing required field Statement")
+	_, err = c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k"), BypassGovernanceRetention: aws.Bool(false)})
+	wantError(t, err, "InvalidArgument", "only applicable to Object Lock enabled buckets")
+
+	c.version("Enabled")
+	marker := testkit.Must(c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k")}))(t)
+	for _, version := range []*string{nil, marker.VersionId} {
+		_, err := c.GetObjectTagging(ctx, &awss3.GetObjectTaggingInput{Bucket: c.bucket, Key: aws.String("k"), VersionId: version})
+		wantError(t, err, "MethodNotAllowed", "")
+	}
+}
+
+// A range that is the whole object comes with its checksum, and HeadObject counts the tags.
+func TestReadsAsRecorded(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	testkit.Must(c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("k"), Tagging: aws.String("a=b"), ChecksumAlgorithm: "CRC32"}))(t)
+	c.put("k10", "0123456789")
+	for asked, whole := range map[string]bool{"bytes=0-100": true, "bytes=-15": true, "bytes=0-8": false} {
+		out := testkit.Must(c.GetObject(ctx, &awss3.GetObjectInput{Bucket: c.bucket, Key: aws.String("k10"), Range: &asked, ChecksumMode: "ENABLED"}))(t)
+		_ = out.Body.Close()
+		if got := out.ChecksumType != ""; got != whole {
+			t.Errorf("%s: checksum %v", asked, got)
+		}
+	}
+	head := testkit.Must(c.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: c.bucket, Key: aws.String("k")}))(t)
+	if aws.ToInt32(head.TagCount) != 1 {
+		t.Errorf("HeadObject counts %v tags", head.TagCount)
+	}
+}
