@@ -14,7 +14,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build nodebin dist demo run test check lint vet vulncheck generate sums verify-generated compat failures failures-containers failures-twins fixture golden e2e eksctl cdk karpenter awscli2 conformance-tests conformance soak advice race race-e2e bench fuzz clean
+.PHONY: help build nodebin dist demo run test check lint vet typecheck vulncheck generate sums verify-generated compat failures failures-containers failures-twins fixture golden e2e eksctl cdk karpenter awscli2 conformance-tests conformance soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,7 +71,7 @@ test: build bin/session-manager-plugin ## all tests; those that need clients (aw
 # RERUN=N, as in CI: tests that failed, if they are at most N, run once more when all others have ended. They are named at the end.
 RERUNNING = $(GO) tool -modfile=go.tools.mod gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=$(RERUN) --rerun-fails-report=bin/rerun-$@ --packages
 
-check: lint verify-generated vulncheck ## everything CI requires besides the tests
+check: lint typecheck verify-generated vulncheck ## everything CI requires besides the tests
 
 lint: vet ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt these:"; echo "$$out"; exit 1; }
@@ -79,6 +79,9 @@ lint: vet ## gofmt, go vet, staticcheck
 
 vet:
 	$(COMPILE) vet ./...
+
+typecheck: ## check the program's types for the other platforms of make dist, without compiling it for them
+	$(GO) run ./tools/typecheck ./cmd/drydock $(filter-out linux/amd64,$(PLATFORMS))
 
 # Generated data whose inputs are not in the repository. The models have their own checksums.
 DATA = $(shell git ls-files internal/authz/data internal/service/cloudformation/SOURCE internal/service/cloudformation/schemas.jsonl internal/catalog/managedpolicies/data 'internal/catalog/*.gz' 'test/data/*.gz'; \
