@@ -621,6 +621,7 @@ type fakeEC2 struct {
 	store      *store.Store                          // for watchers of instances
 	described  int                                   // number of DescribeInstances calls
 	launchErr  error
+	endsLate   int // how many of the next calls of TerminateInstances have no effect yet
 	subnetErr  error
 	ingressErr error
 	// launched is called for every new instance, with its user data.
@@ -1022,7 +1023,9 @@ func (e *fakeEC2) TerminateInstances(ctx context.Context, in *awsec2.TerminateIn
 		return nil, err
 	}
 	call := awsapi.CallFrom(ctx)
-	e.end(in.InstanceIds...)
+	if !e.late() {
+		e.end(in.InstanceIds...)
+	}
 	return &awsec2.TerminateInstancesOutput{}, errors.Join(e.tell(ctx, call.Account, call.Region, in.InstanceIds...), e.faults.strike())
 }
 
@@ -1050,6 +1053,13 @@ func (e *fakeEC2) DescribeKeyPairs(_ context.Context, in *awsec2.DescribeKeyPair
 		return nil, awserr.Newf("InvalidKeyPair.NotFound", "The key pair '%s' does not exist", in.KeyNames[0])
 	}
 	return &awsec2.DescribeKeyPairsOutput{}, nil
+}
+
+func (e *fakeEC2) late() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.endsLate--
+	return e.endsLate >= 0
 }
 
 // end terminates instances without notifying watchers.

@@ -97,6 +97,7 @@ func TestAVersionUpdateReplacesTheNodes(t *testing.T) {
 			}
 			most := 0
 			w.ec2.onLaunch(func(i ec2types.Instance, data string) {
+				w.ec2.endsLate = 20 // drained instances are still running when their replacements have joined
 				n := 0
 				for _, i := range w.ec2.instances { // the fake's lock is held
 					if i.State.Name == ec2types.InstanceStateNameRunning {

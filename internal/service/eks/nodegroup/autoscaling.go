@@ -32,6 +32,8 @@ type scalingGroup struct {
 	size ekstypes.NodegroupScalingConfig
 	// staying are launching or in service; leaving are waiting to be drained.
 	staying, leaving []member
+	// ending is the number of instances that have been drained but are not terminated yet.
+	ending int
 	// joining are waiting for EKS to confirm that they have joined.
 	joining []member
 	// instances is the number of all instances, including those that are terminating.
@@ -80,6 +82,7 @@ func (w *work) scalingGroup() (*scalingGroup, error) {
 		case autoscalingtypes.LifecycleStateTerminatingWait:
 			asg.leaving = append(asg.leaving, m)
 		case autoscalingtypes.LifecycleStateTerminating, autoscalingtypes.LifecycleStateTerminatingProceed:
+			asg.ending++
 		default:
 			asg.staying = append(asg.staying, m)
 		}

@@ -166,7 +166,8 @@ func (w *work) resize(asg *scalingGroup, rec *record.Nodegroup, size ekstypes.No
 }
 
 // retire drains and terminates old nodes, as many at once as allowed. short is how many nodes are
-// already unavailable.
+// already unavailable. An old instance counts until it is terminated, because the minimal strategy is for
+// groups without capacity for many more.
 func (w *work) retire(ctx context.Context, ses *plane.Session, asg *scalingGroup, old []member, short int) (time.Duration, error) {
 	r := w.g.Rollout
 	for _, m := range old { // pods must not move from one old node to another
@@ -182,7 +183,7 @@ func (w *work) retire(ctx context.Context, ses *plane.Session, asg *scalingGroup
 	}
 	ids := memberIDs(old)
 	for _, id := range ids {
-		if _, on := evicting[id]; !on && len(evicting)+max(short, len(asg.leaving)) < w.parallel() {
+		if _, on := evicting[id]; !on && len(evicting)+max(short, len(asg.leaving)+asg.ending) < w.parallel() {
 			evicting[id] = w.s.Clock.Now().UTC()
 		}
 	}
