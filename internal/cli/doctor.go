@@ -37,7 +37,7 @@ read it.`,
 	flags.StringVar(&f.place.Region, "region", defaultRegion(), "the region")
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster; may be left out if there is only one")
 	flags.StringVar(&f.output, "output", "text", "text, json, sarif or html")
-	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait for nodes that are on their way")
+	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait for nodes that are still joining")
 	f.sourceFlags(flags)
 	cmd.AddCommand(newDoctorContainers(o))
 	return cmd

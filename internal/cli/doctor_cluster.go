@@ -76,9 +76,9 @@ func (f *importFlags) reads() bool { return f.profile != "" || f.replay != "" ||
 
 // sourceFlags adds the flags of commands that can read an account of AWS first.
 func (f *importFlags) sourceFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.profile, "profile", "", "read the cluster of AWS with this profile first, as drydock import does")
+	flags.StringVar(&f.profile, "profile", "", "first read the cluster from AWS with this profile, as drydock import does")
 	flags.StringVar(&f.endpoint, "endpoint-url", "", "the source's endpoint, if it is not AWS")
-	flags.StringVar(&f.replay, "replay", "", "load the recording in this folder first")
+	flags.StringVar(&f.replay, "replay", "", "first load the recording in this folder")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the clusters as this file says, such as through a tunnel (default: their endpoints, with a token like that of aws eks get-token)")
 	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin, or a twin of something else or with changes")
 	flags.BoolVar(&f.discard, "discard", false, "delete the twin at the end (default: keep it for further questions)")
@@ -180,11 +180,11 @@ func (f *importFlags) checkReplace(ctx context.Context, daemon *api.Client, s re
 	if missing := func(c string) bool { return !slices.Contains(t.Clusters, c) }; t.Region != s.Region || len(t.Clusters) > 0 && slices.ContainsFunc(s.Clusters, missing) {
 		hint = "drydock status" // the twin does not have what is asked
 	}
-	return withHint(fmt.Errorf("account %s is already a twin%s, which this command would replace. Without a source, it asks the twin as it is; --replace replaces the twin; drydock import --refresh discards its changes", s.Account, what),
+	return withHint(fmt.Errorf("account %s is already a twin%s, which this command would replace. Without a source, the command diagnoses the twin as it is; --replace replaces it; drydock import --refresh discards its changes", s.Account, what),
 		hint)
 }
 
-// settled diagnoses the cluster once its nodes are no longer on their way, or the timeout has passed.
+// settled diagnoses the cluster once its nodes have stopped joining, or the timeout has passed.
 func (f *doctorFlags) settled(ctx context.Context, o *globalOptions, daemon *api.Client) (api.Diagnosis, error) {
 	deadline := time.NewTimer(f.timeout)
 	defer deadline.Stop()

@@ -53,7 +53,7 @@ func (o *globalOptions) stop(ctx context.Context, info api.DaemonInfo, patience 
 		return err
 	}
 	// The store survives this at any moment, and the daemon's children die with it.
-	o.progress("Process %d did not stop within %s and is killed. No data is lost.", info.PID, patience)
+	o.progress("Process %d did not stop within %s and will be killed. No data is lost.", info.PID, patience)
 	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("killing process %d: %w", info.PID, err)
 	}

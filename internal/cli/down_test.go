@@ -116,7 +116,7 @@ func TestDownOfADeafDaemon(t *testing.T) {
 	if err := o.stop(t.Context(), info, 100*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(errs.String(), "is killed. No data is lost") || alive(info.PID) {
+	if !strings.Contains(errs.String(), "will be killed. No data is lost") || alive(info.PID) {
 		t.Errorf("alive %v, %q", alive(info.PID), errs.String())
 	}
 	if _, err := o.readInfo(); !errors.Is(err, errNotRunning) {

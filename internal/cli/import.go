@@ -52,7 +52,7 @@ func newImport(o *globalOptions) *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Copy an AWS account (read-only) into Drydock, to ask why and what if there",
+		Short: "Copy an AWS account (read-only) into Drydock, to ask why and what if about the copy",
 		Long: `Read the network, the instances, the IAM policies and the EKS clusters of an AWS account
 with your own credentials, and load them into Drydock's account of the same number. IDs, names and
 addresses stay AWS's own. Then "drydock why … --account NUMBER" answers for the copy.
@@ -83,7 +83,7 @@ interrupted recording, and within a quarter of an hour also an interrupted impor
 			case f.plan:
 				return f.printPlan(o)
 			case f.record != "" && f.replay != "":
-				return &ExitError{2, withHint(errors.New("--record and --replay exclude each other"), "drydock import --replay "+f.replay)}
+				return &ExitError{2, withHint(errors.New("--record and --replay cannot be used together"), "drydock import --replay "+f.replay)}
 			}
 			if f.record == "" {
 				if _, err := o.client(); err != nil { // before minutes of reading
@@ -96,7 +96,7 @@ interrupted recording, and within a quarter of an hour also an interrupted impor
 				return err
 			}
 			if f.record != "" {
-				o.progress("Recorded %d answers of account %s in %s.", len(r.Answers), r.Source.Account, f.record)
+				o.progress("Recorded %d responses from account %s in %s.", len(r.Answers), r.Source.Account, f.record)
 				return nil
 			}
 			out := imported{Differences: []twin.Difference{}}
@@ -119,14 +119,14 @@ interrupted recording, and within a quarter of an hour also an interrupted impor
 	flags.StringVar(&f.profile, "profile", "", "the profile of AWS's configuration to read with (default: the environment's credentials)")
 	flags.StringVar(&f.region, "region", "", "the region to read (default: the profile's)")
 	flags.StringVar(&f.endpoint, "endpoint-url", "", "the source's endpoint, if it is not AWS")
-	flags.BoolVar(&f.plan, "plan", false, "only print what would be called, and the IAM policy that allows it")
-	flags.StringVar(&f.record, "record", "", "save the answers in this folder instead of loading them")
-	flags.StringVar(&f.replay, "replay", "", "load the answers in this folder instead of asking AWS")
+	flags.BoolVar(&f.plan, "plan", false, "only print the calls that would be made, and the IAM policy that allows them")
+	flags.StringVar(&f.record, "record", "", "save the responses in this folder instead of loading them")
+	flags.StringVar(&f.replay, "replay", "", "load the responses in this folder instead of calling AWS")
 	flags.BoolVar(&f.refresh, "refresh", false, "show how the twin and the source differ, then put the twin back")
 	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
 	flags.StringSliceVar(&f.clusters, "cluster", nil, "read only this cluster; may be repeated (default: all)")
 	flags.BoolVar(&f.noKubernetes, "no-kubernetes", false, "do not read the objects in the clusters")
-	flags.BoolVar(&f.secrets, "secrets", false, "keep the values of Kubernetes Secrets, of which otherwise only names, types and keys are kept")
+	flags.BoolVar(&f.secrets, "secrets", false, "keep the values of Kubernetes Secrets (default: only their names, types and keys)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the clusters as this file says, such as through a tunnel (default: their endpoints, with a token like that of aws eks get-token)")
 	flags.StringVar(&f.iam, "iam", "", "what to keep of IAM: all, or used by clusters and instances (default: used with --cluster, otherwise all)")
 	flags.BoolVar(&f.unredacted, "unredacted", false, "keep secrets in user data")
@@ -214,7 +214,7 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 			o.progress("%s", f.resumed(answers))
 		} else if now := time.Now(); now.Sub(last) > 2*time.Second {
 			last = now
-			o.progress("%d answers, now %s", answers, action)
+			o.progress("%d responses, now %s", answers, action)
 		}
 	}})
 }
@@ -245,7 +245,7 @@ func (f *importFlags) resumed(answers int) string {
 			return fmt.Sprintf("Using what was read at %s; delete %s to read it again.", read.Local().Format("15:04"), dir)
 		}
 	}
-	return fmt.Sprintf("Going on where reading was interrupted, after %d answers.", answers)
+	return fmt.Sprintf("Resuming where reading was interrupted, after %d responses.", answers)
 }
 
 // command identifies what the flags ask to read.

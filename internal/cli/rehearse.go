@@ -54,7 +54,7 @@ the rehearsal failed, and 3 if nothing is known to break but AWS did not allow e
 				cluster = args[0]
 			}
 			if cluster == "" {
-				return &ExitError{2, errors.New("which cluster: --cluster NAME")}
+				return &ExitError{2, errors.New("no cluster was named: add --cluster NAME")}
 			}
 			if err := f.checkDiscard(); err != nil {
 				return err
@@ -105,7 +105,7 @@ the rehearsal failed, and 3 if nothing is known to break but AWS did not allow e
 		},
 	}
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster, in place of NAME")
-	cmd.Flags().StringVar(&to, "to", "", "the Kubernetes version to upgrade to, which has to be the next one")
+	cmd.Flags().StringVar(&to, "to", "", "the Kubernetes version to upgrade to, which must be the next one")
 	f.sourceFlags(cmd.Flags())
 	cmd.Flags().StringVar(&place.Account, "account", defaultAccount(), accountUsage)
 	cmd.Flags().StringVar(&place.Region, "region", defaultRegion(), "the region")

@@ -30,7 +30,7 @@ accounts it asks first on a terminal; elsewhere it needs --all --yes.`,
 			case account != "" && !accountID.MatchString(account):
 				return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
 			case account != "" && all:
-				return &ExitError{2, errors.New("--account and --all exclude each other")}
+				return &ExitError{2, errors.New("--account and --all cannot be used together")}
 			}
 			daemon, err := o.client()
 			if err != nil {
@@ -54,20 +54,20 @@ accounts it asks first on a terminal; elsewhere it needs --all --yes.`,
 	}
 	cmd.Flags().StringVar(&account, "account", "", "the account to empty")
 	cmd.Flags().BoolVar(&all, "all", false, "empty all accounts")
-	cmd.Flags().BoolVar(&yes, "yes", false, "with --all: do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "with --all: do not ask for confirmation")
 	return cmd
 }
 
 // confirmReset asks before all accounts are emptied. Where it cannot ask it refuses.
 func (o *globalOptions) confirmReset(ctx context.Context, daemon *api.Client) error {
 	if !o.interactive() {
-		return &ExitError{2, withHint(errors.New("this deletes everything of all accounts"), "drydock reset --all --yes"+dataDirFlag(daemon.Daemon.DataDir))}
+		return &ExitError{2, withHint(errors.New("this deletes everything in all accounts"), "drydock reset --all --yes"+dataDirFlag(daemon.Daemon.DataDir))}
 	}
 	s, err := daemon.Status(ctx)
 	if err != nil {
 		return err
 	}
-	o.progress("This deletes everything of all accounts in %s: %d clusters, %d instances and all other resources.", daemon.Daemon.DataDir, len(s.Clusters), s.Nodes)
+	o.progress("This deletes everything in all accounts in %s: %d clusters, %d instances and all other resources.", daemon.Daemon.DataDir, len(s.Clusters), s.Nodes)
 	if !o.agrees("Delete it?") {
 		return &ExitError{1, errors.New("nothing was deleted")}
 	}

@@ -36,7 +36,7 @@ func TestResetAsks(t *testing.T) {
 		{"reset --all", "", true, 1, "nothing was deleted", false},
 		{"reset --all --yes", "", false, 0, "All accounts are empty.", true},
 		{"reset --account 111122223333", "", false, 0, "Account 111122223333 is empty.", true},
-		{"reset --all --account 111122223333", "", false, 2, "exclude each other", false},
+		{"reset --all --account 111122223333", "", false, 2, "cannot be used together", false},
 	} {
 		t.Run(tt.args+tt.answer, func(t *testing.T) {
 			emptied = nil

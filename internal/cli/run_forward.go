@@ -131,7 +131,7 @@ type refusedError struct {
 }
 
 func (e *refusedError) Error() string {
-	return fmt.Sprintf("the daemon answers %d: %s", e.status, e.said)
+	return fmt.Sprintf("the daemon responded with %d: %s", e.status, e.said)
 }
 
 // dial connects to a target through the daemon.

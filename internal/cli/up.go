@@ -82,7 +82,7 @@ names another address, it creates credentials, which "drydock env" prints.`,
 	f.BoolVar(&up.ephemeral, "ephemeral", false, "keep no data after the daemon stops")
 	f.StringVar(&up.timing, "timing", "fast", "how long state changes take: fast, or aws for AWS-like durations")
 	f.StringVar(&up.clientAddress, "client-address", DefaultClientAddress.String(), "this machine's public address as seen by security groups and public access CIDRs")
-	f.BoolVar(&up.refuseFast, "refuse-fast", false, "reset connections that a cluster's endpoint access refuses, instead of leaving them without an answer for 30 seconds (for test suites)")
+	f.BoolVar(&up.refuseFast, "refuse-fast", false, "reset connections that a cluster's endpoint access refuses, instead of leaving them unanswered for 30 seconds (for test suites)")
 	f.StringVar(&up.images, "images", "assumed", "which images nodes find in registries other than ECR's: assumed, all of them; strict, none")
 	f.StringVar(&up.nodeRuntime, "node-runtime", "simulated", "what runs instances, and pods of Fargate profiles, without the tag drydock:runtime: simulated, containers (see drydock doctor containers), or auto, containers if possible")
 	f.IntVar(&up.warmSpares, "warm-spares", 1, "number of control planes to keep ready for new clusters")

@@ -136,7 +136,7 @@ func onlyCluster(clusters []eks.ClusterStatus, account, region, name string) (st
 		}
 		return "", fmt.Errorf("there is no %s in %s of account %s; there is one: %s", what, region, account, elsewhere[0])
 	}
-	return "", errors.New("which cluster: --cluster " + strings.Join(names, ", --cluster ") + "?")
+	return "", errors.New("there are several clusters; choose one: --cluster " + strings.Join(names, ", --cluster "))
 }
 
 // The steps of a pod, in order.

@@ -308,7 +308,7 @@ func TestOnlyCluster(t *testing.T) {
 	for _, tt := range []struct{ account, region, name, want, err string }{
 		{a, us, "prod", "prod", ""},
 		{b, eu, "", "dev", ""},
-		{a, us, "", "", "which cluster: --cluster dev, --cluster prod?"},
+		{a, us, "", "", "there are several clusters; choose one: --cluster dev, --cluster prod"},
 		{a, eu, "dev", "", "there is no cluster dev in eu-west-1 of account 111111111111; there is one: --region us-east-1 --account 111111111111"},
 		{b, us, "", "", "there is no cluster in us-east-1 of account 222222222222; there is one: --region us-east-1 --account 111111111111"},
 		{b, eu, "test", "", "there is no cluster test in eu-west-1 of account 222222222222"},
