@@ -229,8 +229,11 @@ func (f *failure) query(r *Response, svc *model.Service, requestID string) {
 	w.open("Error", "")
 	w.element("Type", f.fault())
 	w.element("Code", f.code)
-	w.element("Message", f.message)
+	w.element("Message", queryText(svc, f.code, f.message))
 	f.membersXML(&w)
+	if svc.Name == "sqs" {
+		w.element("Detail", "") // [recorded] LocalStack's tests/aws/services/sqs/test_sqs.snapshot.json
+	}
 	w.close("Error")
 	w.element("RequestId", requestID)
 	w.close("ErrorResponse")
@@ -305,8 +308,7 @@ func (f *failure) json(r *Response, svc *model.Service) {
 	w := jsonWriter{}
 	w.b = append(w.b, `{"__type":`...)
 	w.b = appendJSONString(w.b, f.jsonCode())
-	w.b = append(w.b, ',')
-	f.messageJSON(&w)
+	f.messageJSON(&w, false)
 	r.Header["Content-Type"] = []string{jsonContentType(svc)}
 	setHeader(r.Header, "X-Amzn-Errortype", f.jsonCode())
 	r.Body = w.b
@@ -315,7 +317,7 @@ func (f *failure) json(r *Response, svc *model.Service) {
 func (f *failure) restJSON(r *Response) {
 	w := jsonWriter{}
 	w.b = append(w.b, '{')
-	f.messageJSON(&w)
+	f.messageJSON(&w, true)
 	if f.plan != nil {
 		responseBindings(r, f.plan, f.value)
 	}
@@ -325,8 +327,10 @@ func (f *failure) restJSON(r *Response) {
 }
 
 // messageJSON appends the message and the exception's other members, and closes the object. The message's key is the
-// model's: message or Message; clients accept either.
-func (f *failure) messageJSON(w *jsonWriter) {
+// model's: message or Message; clients accept either. first says that nothing precedes it in
+// the object. Otherwise, an empty message is left out ([recorded] LocalStack's tests/aws/services/kms/test_kms.snapshot.json,
+// test_encrypt_decrypt_encryption_context).
+func (f *failure) messageJSON(w *jsonWriter, first bool) {
 	key, skip := "message", (*field)(nil)
 	if f.shape != nil {
 		for _, m := range f.shape.Members {
@@ -338,12 +342,18 @@ func (f *failure) messageJSON(w *jsonWriter) {
 			}
 		}
 	}
-	w.b = appendJSONString(w.b, key)
-	w.b = append(w.b, ':')
-	w.b = appendJSONString(w.b, f.message)
+	if f.message != "" || first {
+		if !first {
+			w.b = append(w.b, ',')
+		}
+		first = false
+		w.b = appendJSONString(w.b, key)
+		w.b = append(w.b, ':')
+		w.b = appendJSONString(w.b, f.message)
+	}
 	if f.plan != nil {
 		n := len(w.b)
-		if err := w.members(f.plan, f.value, false, skip); err != nil {
+		if err := w.members(f.plan, f.value, first, skip); err != nil {
 			w.b = w.b[:n] // a member that cannot be rendered must not hide the error
 		}
 	}

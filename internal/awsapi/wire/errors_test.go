@@ -78,7 +78,7 @@ func TestEncodeError(t *testing.T) {
 		{
 			name: "a query-compatible service answers in its old form", op: "sqs?query.GetQueueUrl",
 			err: &sqstypes.QueueDoesNotExist{Message: aws.String("m")}, status: 400,
-			body: `<ErrorResponse xmlns="http://sqs.amazonaws.com/doc/2012-11-05/"><Error><Type>Sender</Type><Code>AWS.SimpleQueueService.NonExistentQueue</Code><Message>m</Message></Error><RequestId>rid</RequestId></ErrorResponse>`,
+			body: `<ErrorResponse xmlns="http://sqs.amazonaws.com/doc/2012-11-05/"><Error><Type>Sender</Type><Code>AWS.SimpleQueueService.NonExistentQueue</Code><Message>The specified queue does not exist for this wsdl version.</Message><Detail></Detail></Error><RequestId>rid</RequestId></ErrorResponse>`,
 		},
 		{
 			name: "route53 wraps errors as query does", op: "route53.GetHostedZone",

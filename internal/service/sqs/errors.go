@@ -86,6 +86,11 @@ func errContents() error {
 	return awserr.New("InvalidMessageContents", "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF")
 }
 
+// errAttributeContents has the code of test_invalid_string_attributes_cause_invalid_parameter_value_error, and the text for bodies.
+func errAttributeContents() error {
+	return errValue("%s", errContents().(*awserr.Error).ErrorMessage())
+}
+
 func errNoDedup() error {
 	return errValue("The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
 }

@@ -266,7 +266,8 @@ func (s *Service) count(sc scope, rec *queueRecord) (counts, error) {
 	return counts{visible: len(q.messages) - len(q.later), delayed: len(q.later) - q.inFlight, inFlight: q.inFlight}, nil
 }
 
-// purge deletes all messages. Deduplication still remembers what was sent.
+// purge deletes all messages, and what deduplication remembers. [recorded] test_purge_queue_clears_fifo_deduplication_cache,
+// LocalStack's tests/aws/services/sqs/test_sqs.py
 func (s *Service) purge(sc scope, rec *queueRecord) (*bytestore.Commit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,16 +278,7 @@ func (s *Service) purge(sc scope, rec *queueRecord) (*bytestore.Commit, error) {
 	if !q.purged.IsZero() && s.now().Sub(q.purged) < s.cfg.Pause {
 		return nil, errPurging(rec.Name)
 	}
-	b := sc.bucket(rec.ID)
-	writes := []bytestore.Write{bytestore.Drop(b)}
-	for id, d := range q.duplicates {
-		raw, err := duplicates.Encode(d)
-		if err != nil {
-			return nil, err
-		}
-		writes = append(writes, bytestore.Put(b, duplicateKey(id), raw))
-	}
-	c := s.bytes.Do(writes...)
+	c := s.bytes.Do(bytestore.Drop(sc.bucket(rec.ID)))
 	s.forget(rec.ID)
 	if q, _, err = s.open(sc, rec.Name); err != nil {
 		return nil, err

@@ -15,7 +15,8 @@ import (
 )
 
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html
-var attributeName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+// Letters need not be ASCII: [recorded] test_send_message_with_invalid_string_attributes, LocalStack's tests/aws/services/sqs/test_sqs.py
+var attributeName = regexp.MustCompile(`^[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)*$`)
 
 // traceHeader is the only system attribute that can be sent.
 const traceHeader = "AWSTraceHeader"
@@ -70,7 +71,7 @@ func readAttribute(name, kind string, text *string, binary []byte, lists int) (a
 	default:
 		a.Text = *text
 		if !valid(a.Text) {
-			return a, errContents()
+			return a, errAttributeContents()
 		}
 		if _, err := strconv.ParseFloat(a.Text, 64); base == "Number" && err != nil {
 			return a, errNumber(name)
@@ -79,11 +80,12 @@ func readAttribute(name, kind string, text *string, binary []byte, lists int) (a
 	return a, nil
 }
 
-// wanted reports whether a receiver requests an attribute, by its name, All, .* or PREFIX.*.
+// wanted reports whether a receiver requests an attribute, by its name, All, * or PREFIX.*. No dot need follow the prefix.
+// [recorded] test_receive_message_message_attribute_names_filters, LocalStack's tests/aws/services/sqs/test_sqs.py
 func wanted(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		prefix, ok := strings.CutSuffix(n, ".*")
-		return n == "All" || n == name || ok && (prefix == "" || strings.HasPrefix(name, prefix+"."))
+		return n == "All" || n == "*" || n == name || ok && strings.HasPrefix(name, prefix)
 	})
 }
 

@@ -101,9 +101,9 @@ func (s *Service) ChangeMessageVisibilityBatch(ctx context.Context, in *awssqs.C
 	return &awssqs.ChangeMessageVisibilityBatchOutput{Successful: good, Failed: failed}, nil
 }
 
-// A settlement decides what happens to a message. m is nil if the message no longer exists or the
-// receipt is not its latest.
-type settlement func(i int, q *queue, m *message, handle string, now int64) ([]bytestore.Write, error)
+// A settlement decides what happens to a message. m is nil if the message no longer exists. stale says that the receipt
+// is not its latest.
+type settlement func(i int, q *queue, m *message, stale bool, handle string, now int64) ([]bytestore.Write, error)
 
 // settle applies fn to messages, given by their receipt handles. It returns an error for each
 // message.
@@ -125,14 +125,12 @@ func (s *Service) settle(sc scope, name string, handles []*string, fn settlement
 			continue
 		}
 		m := q.messages[seq]
-		if m != nil && m.Receipt != receipt {
-			m = nil
-			if q.fifo {
-				errs[i] = errReceiptExpired(*handle)
-				continue
-			}
+		stale := m != nil && m.Receipt != receipt
+		if stale && q.fifo {
+			errs[i] = errReceiptExpired(*handle)
+			continue
 		}
-		w, err := fn(i, q, m, *handle, now)
+		w, err := fn(i, q, m, stale, *handle, now)
 		writes, errs[i] = append(writes, w...), err
 	}
 	if len(writes) == 0 {
@@ -149,9 +147,9 @@ func (s *Service) settle(sc scope, name string, handles []*string, fn settlement
 	return errs, err
 }
 
-func deleteOne(_ int, q *queue, m *message, handle string, now int64) ([]bytestore.Write, error) {
+func deleteOne(_ int, q *queue, m *message, stale bool, handle string, now int64) ([]bytestore.Write, error) {
 	switch {
-	case m == nil:
+	case m == nil || stale:
 		return nil, nil
 	case q.fifo && m.Visible <= now:
 		return nil, errReceiptExpired(handle)
@@ -161,11 +159,13 @@ func deleteOne(_ int, q *queue, m *message, handle string, now int64) ([]bytesto
 }
 
 func changeTo(seconds []int32) settlement {
-	return func(i int, q *queue, m *message, handle string, now int64) ([]bytestore.Write, error) {
+	return func(i int, q *queue, m *message, _ bool, handle string, now int64) ([]bytestore.Write, error) {
 		if seconds[i] < 0 || seconds[i] > maxVisibility {
 			return nil, errRange(seconds[i], "VisibilityTimeout", 0, maxVisibility)
 		}
-		if m == nil || m.Visible <= now {
+		// A standard queue takes any receipt of a message, also after its timeout. [recorded] test_change_message_visibility_after_visibility_timeout_expiration
+		// and test_terminate_visibility_timeout_after_receive, LocalStack's tests/aws/services/sqs/test_sqs.py
+		if m == nil || q.fifo && m.Visible <= now {
 			return nil, errNotInFlight(handle)
 		}
 		visible := now + (time.Duration(seconds[i]) * time.Second).Milliseconds()

@@ -162,10 +162,14 @@ func TestMessages(t *testing.T) {
 		t.Error(err)
 	}
 	q.wantCounts("0 0 1")
-	testkit.WantError(t, q.visibility(m, 0), "InvalidParameterValue", "Value "+*m.ReceiptHandle+" for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.")
-	if err := q.visibility(again, 0); err != nil {
+	if err := q.visibility(m, 0); err != nil { // but AWS makes it visible
 		t.Error(err)
 	}
+	if err := q.visibility(again, 5); err != nil { // it has expired
+		t.Error(err)
+	}
+	q.wantCounts("0 0 1")
+	w.clock.Step(5 * time.Second)
 	third := q.want(1, "hello")[0]
 	if third.Attributes["ApproximateReceiveCount"] != "3" {
 		t.Errorf("received %v", third.Attributes)
@@ -176,6 +180,7 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	q.wantCounts("0 0 0")
+	testkit.WantError(t, q.visibility(third, 0), "InvalidParameterValue", "Value "+*third.ReceiptHandle+" for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.")
 
 	// Delays: the message's, the queue's, and none in spite of the queue's.
 	if err := q.set(map[string]string{"DelaySeconds": "10"}); err != nil {
