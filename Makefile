@@ -66,7 +66,7 @@ run: build ## run the daemon in the foreground
 
 test: export PATH := $(CURDIR)/bin:$(PATH)
 # make check vets everything. Here it would go through Kubernetes once more: minutes of CPU with cold caches.
-test: build bin/session-manager-plugin ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
+test: build bin/session-manager-plugin unplayed ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
 	$(if $(RERUN),$(RERUNNING) ./... --,$(GO) test ./...) -vet=off -timeout 80m
 
 # RERUN=N, as in CI: tests that failed, if they are at most N, run once more when all others have ended. They are named at the end.
@@ -142,14 +142,20 @@ golden: ## rewrite golden files, then show what changed
 
 # The scripts that need clients find them in the PATH, and those that make builds in bin.
 e2e: export PATH := $(CURDIR)/bin:$(PATH)
-e2e: build bin/session-manager-plugin ## end-to-end scripts with real clients
+e2e: build bin/session-manager-plugin unplayed ## end-to-end scripts with real clients
+	$(GO) test -count=1 -timeout 45m ./test/e2e
+
+# CI has no programs that no package registry has, and builds none that take it long.
+.PHONY: unplayed
+unplayed: export PATH := $(CURDIR)/bin:$(PATH)
+unplayed: # name the scripts that are not run because such programs are missing
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
 	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar, karpenter_capacity.txtar and karpenter_ssh.txtar ARE NOT RUN: there is no karpenter: make karpenter"
-	@[ -e bin/controllers/aws-load-balancer-controller/image.tar ] || echo "e2e: containers-lbc.txtar and containers-karpenter.txtar ARE NOT RUN: there are no images of the controllers: make controllers"
-	@command -v terraform > /dev/null && [ -n "$$TERRAFORM_PLUGINS" ] || echo "e2e: terraform_eks.txtar IS NOT RUN: it needs terraform, and TERRAFORM_PLUGINS with the AWS provider"
+	@[ -e bin/controllers/aws-load-balancer-controller/image.tar ] || echo "e2e: containers-lbc.txtar IS NOT RUN: there is no image of the AWS Load Balancer Controller: make controllers"
+	@[ -e bin/controllers/karpenter/image.tar ] || echo "e2e: containers-karpenter.txtar IS NOT RUN: there is no image of Karpenter: make controllers"
+	@command -v terraform > /dev/null && [ -n "$$TERRAFORM_PLUGINS" ] || echo "e2e: terraform_eks.txtar and import_terraform.txtar ARE NOT RUN: they need terraform, and TERRAFORM_PLUGINS with the AWS provider"
 	@command -v aws2 > /dev/null || echo "e2e: AWS CLI 2 IS NOT RUN by instance_connect.txtar: there is no aws2: make awscli2"
-	$(GO) test -count=1 -timeout 45m ./test/e2e
 
 EKSCTL ?= v0.230.0
 eksctl: ## build bin/eksctl of the release EKSCTL, for e2e: from EKSCTL_SOURCE, or a clone of its repository
@@ -202,7 +208,9 @@ conformance-tests: ## build Kubernetes' conformance tests and their images into 
 .PHONY: conformance
 conformance: export PATH := $(CURDIR)/bin:$(PATH)
 conformance: build conformance-tests ## run all of Kubernetes' conformance tests on nodes that run containers: about an hour (docs/conformance.md)
-	CONFORMANCE=all $(GO) test -count=1 -timeout 150m -v -run TestConformance ./test/e2e
+	@rm -f $(CONFORMANCE)/report.json
+	CONFORMANCE=all $(GO) test -count=1 -timeout 150m -v -run TestConformance ./test/e2e; status=$$?; \
+		[ ! -e $(CONFORMANCE)/report.json ] || (cd tools/conformance && $(GO) run ./summary $(CURDIR)/$(CONFORMANCE)/report.json); exit $$status
 
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
@@ -223,8 +231,8 @@ race: ## unit tests with the race detector, of all packages where it is cheap (n
 		echo "race: NOT RUN: there is no C compiler"; [ "$$REQUIRE_CLIENTS" != 1 ]; exit; fi; \
 	list=$$($(GO) list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./internal/... | awk -v heavy='$(RACE_HEAVY)' ' \
 		BEGIN { split(heavy, h); for (i in h) out[h[i]] } \
-		$$1 ~ /\.test$$/ { for (i = 2; i <= NF; i++) if ($$i in out) { left++; next } sub(/\.test$$/, "", $$1); print $$1 } \
-		END { print "race: " left " packages with tests are left out (CONTRIBUTING.md)" > "/dev/stderr" }'); \
+		$$1 ~ /\.test$$/ { sub(/\.test$$/, "", $$1); for (i = 2; i <= NF; i++) if ($$i in out) { left++; names = names " " substr($$1, index($$1, "/internal/") + 10); next } print $$1 } \
+		END { print "race: " left " packages with tests are left out (CONTRIBUTING.md):" names > "/dev/stderr" }'); \
 	[ -n "$$list" ] && $(if $(RERUN),$(RERUNNING) "$$list" --,$(GO) test $$list) -vet=off -race -short -timeout 20m
 
 race-e2e: ## the scripts of e2e and the short soak, with the race detector in the program (needs a C compiler; about an hour on two cores)
