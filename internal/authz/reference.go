@@ -2,6 +2,8 @@ package authz
 
 import (
 	"embed"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,6 +57,9 @@ var loaders = sync.OnceValue(func() map[string]func() *Reference {
 	}
 	return out
 })
+
+// Prefixes returns the IAM prefixes that have a reference.
+func Prefixes() []string { return slices.Sorted(maps.Keys(loaders())) }
 
 // ReferenceOf returns the reference of an IAM prefix.
 func ReferenceOf(prefix string) (*Reference, bool) {

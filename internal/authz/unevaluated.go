@@ -14,7 +14,7 @@ var NotEvaluated = []struct{ What, Effect string }{
 	{"the principal `CanonicalUser`", "matches no principal"},
 	{"multi-factor authentication of root, hardware devices, passkeys", "only users can have MFA devices, and only virtual ones"},
 	{"calls that AWS services make themselves", "no policy restricts a service that uses its service-linked role; when a service calls on a user's behalf, the user's policies apply, with `aws:CalledVia` and `aws:ViaAWSService`; but EKS looks up a user's subnets and security groups under its own role"},
-	{"service last accessed details, Access Analyzer", "not handled"},
+	{"Access Analyzer", "not handled"},
 }
 
 // AbsentKeys are the global condition keys that no request has here.

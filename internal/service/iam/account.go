@@ -133,8 +133,13 @@ func (s *Service) GetAccountSummary(ctx context.Context, _ *awsiam.GetAccountSum
 	for _, p := range ps {
 		versions += len(p.Value.Versions)
 	}
+	tokens := int32(1)
+	if a, err := accounts.Get(s.store, store.Key{Account: acct, ID: accountID}); err == nil && a.TokensV2 {
+		tokens = 2
+	}
 	return &awsiam.GetAccountSummaryOutput{SummaryMap: map[string]int32{
-		"Users": int32(len(us)), "Groups": int32(len(gs)), "Roles": int32(len(rs)), "Policies": int32(len(ps)),
+		"GlobalEndpointTokenVersion": tokens,
+		"Users":                      int32(len(us)), "Groups": int32(len(gs)), "Roles": int32(len(rs)), "Policies": int32(len(ps)),
 		"InstanceProfiles": int32(len(ip)), "Providers": int32(len(op) + len(samlProviders.All(s.store, within(acct)))), "PolicyVersionsInUse": int32(versions),
 		"ServerCertificates": int32(len(serverCertificates.All(s.store, within(acct)))), "ServerCertificatesQuota": maxServerCertificates, "MFADevices": int32(len(mfa)), "MFADevicesInUse": int32(mfaInUse), "AccountMFAEnabled": 0,
 		"AccountAccessKeysPresent": 0, "AccountSigningCertificatesPresent": 0,

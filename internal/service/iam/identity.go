@@ -155,8 +155,10 @@ func (id *identity) boundary() *iamtypes.AttachedPermissionsBoundary {
 		return nil
 	}
 	return &iamtypes.AttachedPermissionsBoundary{
-		PermissionsBoundaryArn:  aws.String(id.Boundary),
-		PermissionsBoundaryType: iamtypes.PermissionsBoundaryAttachmentTypePolicy,
+		PermissionsBoundaryArn: aws.String(id.Boundary),
+		// "This data type can only have a value of Policy", and AWS answers that, not the value of the enumeration.
+		// https://docs.aws.amazon.com/IAM/latest/APIReference/API_AttachedPermissionsBoundary.html
+		PermissionsBoundaryType: "Policy",
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// lastUses records when access keys ("key/AKIA…") and roles ("role/NAME") were last used. It lags
-// behind: see Run.
+// lastUses records when access keys ("key/AKIA…") and roles ("role/NAME") were last used, and when users and roles last
+// called a service ("service/user/NAME/PREFIX"). It lags behind: see Run.
 var lastUses = store.NewCollection[use]("iam", "last-use")
 
 // A use is the last use of an access key or a role.
@@ -36,7 +36,7 @@ const (
 	usesPerWrite = 50
 )
 
-// A usageLog has the uses that have not been stored yet: at most one per key or role.
+// A usageLog has the uses that have not been stored yet: at most one per key.
 type usageLog struct {
 	mu   sync.Mutex
 	uses map[store.Key]use
@@ -51,12 +51,16 @@ func (s *Service) RecordUse(ctx context.Context, call *awsapi.Call) error {
 	}
 	u := use{Time: call.Time.UTC().Truncate(time.Second), Region: call.Region, Service: authz.Prefix(call.Service)}
 	key := store.Key{Account: p.Account}
-	switch {
-	case p.Type == awsapi.IAMUser && p.IssuedAt.IsZero():
-		key.ID, u.Owner = "key/"+p.AccessKeyID, p.UserID
-	case p.Type == awsapi.AssumedRole:
+	kind := ofUser
+	switch p.Type {
+	case awsapi.IAMUser:
+		u.Owner = p.UserID
+		if p.IssuedAt.IsZero() {
+			key.ID = "key/" + p.AccessKeyID
+		}
+	case awsapi.AssumedRole:
 		u.Owner, _, _ = strings.Cut(p.UserID, ":")
-		key.ID = "role/" + strings.ToLower(p.Name)
+		kind, key.ID = ofRole, "role/"+strings.ToLower(p.Name)
 	default:
 		return nil
 	}
@@ -65,7 +69,10 @@ func (s *Service) RecordUse(ctx context.Context, call *awsapi.Call) error {
 	if s.used.uses == nil {
 		s.used.uses = map[store.Key]use{}
 	}
-	s.used.uses[key] = u
+	if key.ID != "" {
+		s.used.uses[key] = u
+	}
+	s.used.uses[accessKeyFor(p.Account, kind, p.Name, u.Service)] = u
 	return nil
 }
 
@@ -125,12 +132,20 @@ func (s *Service) keepUses(ctx context.Context) {
 	}
 }
 
-// stillThere reports whether the key or role that was used still exists.
+// stillThere reports whether the key, role or user still exists.
 func stillThere(tx *store.Tx, key store.Key, owner string) bool {
 	kind, id, _ := strings.Cut(key.ID, "/")
-	if kind == "role" {
+	if kind == "service" {
+		kind, id, _ = strings.Cut(id, "/")
+		id, _, _ = strings.Cut(id, "/")
+	}
+	switch kind {
+	case "role":
 		r, err := roles.Get(tx, nameKey(key.Account, id))
 		return err == nil && r.ID == owner
+	case "user":
+		u, err := users.Get(tx, nameKey(key.Account, id))
+		return err == nil && u.ID == owner
 	}
 	k, err := keys.Get(tx, store.Key{Account: key.Account, ID: id})
 	return err == nil && k.UserID == owner

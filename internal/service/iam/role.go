@@ -34,6 +34,9 @@ func (s *Service) CreateRole(ctx context.Context, in *awsiam.CreateRoleInput) (*
 	}
 	out := s.outRole(acct, &r)
 	out.PermissionsBoundary, out.Tags = r.boundary(), outTags(r.Tags)
+	if in.MaxSessionDuration == nil {
+		out.MaxSessionDuration = nil // [recorded] LocalStack's tests/aws/services/iam/test_iam.snapshot.json, test_create_describe_role
+	}
 	return &awsiam.CreateRoleOutput{Role: out}, nil
 }
 

@@ -37,6 +37,8 @@ type account struct {
 	Created   time.Time
 	Alias     string          // or empty
 	Passwords *passwordPolicy // nil means AWS's default
+	// TokensV2 says that tokens from STS's global endpoint are valid in all regions.
+	TokensV2 bool `json:",omitempty"`
 }
 
 // An identity is what users, groups and roles have in common.

@@ -29,7 +29,7 @@ func (s *Service) CreateUser(ctx context.Context, in *awsiam.CreateUserInput) (*
 		return nil, err
 	}
 	out := outUser(acct, &u)
-	out.Tags = outTags(u.Tags)
+	out.Tags, out.PermissionsBoundary = outTags(u.Tags), u.boundary()
 	return &awsiam.CreateUserOutput{User: out}, nil
 }
 

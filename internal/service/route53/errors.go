@@ -53,7 +53,8 @@ func errVPCMembers() error {
 }
 
 func errNoVPC() error {
-	return awserr.New("InvalidVPCId", "The VPC ID that you specified either isn't a valid ID or the current account is not authorized to access this VPC.")
+	// [recorded] LocalStack's tests/aws/services/route53/test_route53.snapshot.json, test_create_hosted_zone_in_non_existent_vpc
+	return awserr.New("InvalidVPCId", "The VPC ID is invalid.")
 }
 
 func errDenied(err error) error { return awserr.New("AccessDenied", awserr.TextOf(err)) }

@@ -378,7 +378,7 @@ func TestPrivateZones(t *testing.T) {
 	_, err := c.CreateHostedZone(ctx, &awsroute53.CreateHostedZoneInput{Name: aws.String("corp.internal"), CallerReference: aws.String("x"), VPC: one})
 	testkit.WantError(t, err, "ConflictingDomainExists", "The VPC that you chose, "+*one.VPCId+" in region us-east-1, is already associated with another private hosted zone that has an overlapping name space, corp.internal..")
 	_, err = c.CreateHostedZone(ctx, &awsroute53.CreateHostedZoneInput{Name: aws.String("corp.internal"), CallerReference: aws.String("x"), VPC: &route53types.VPC{VPCId: aws.String("vpc-0123456789abcdef0"), VPCRegion: "us-east-1"}})
-	testkit.WantErrorWith(t, err, "InvalidVPCId", "isn't a valid ID")
+	testkit.WantErrorWith(t, err, "InvalidVPCId", "The VPC ID is invalid.")
 	associate := func(c *awsroute53.Client, zone string, vpc *route53types.VPC) error {
 		_, err := c.AssociateVPCWithHostedZone(ctx, &awsroute53.AssociateVPCWithHostedZoneInput{HostedZoneId: &zone, VPC: vpc})
 		return err
@@ -398,7 +398,7 @@ func TestPrivateZones(t *testing.T) {
 
 	// Another account's VPC must be authorized.
 	testkit.WantErrorWith(t, associate(friend.c, zone, theirs), "NotAuthorizedException", *theirs.VPCId)
-	testkit.WantErrorWith(t, associate(c, zone, theirs), "InvalidVPCId", "not authorized to access this VPC")
+	testkit.WantErrorWith(t, associate(c, zone, theirs), "InvalidVPCId", "The VPC ID is invalid.")
 	testkit.Must(c.CreateVPCAssociationAuthorization(ctx, &awsroute53.CreateVPCAssociationAuthorizationInput{HostedZoneId: &zone, VPC: theirs}))(t)
 	if l := testkit.Must(c.ListVPCAssociationAuthorizations(ctx, &awsroute53.ListVPCAssociationAuthorizationsInput{HostedZoneId: &zone}))(t).VPCs; len(l) != 1 {
 		t.Errorf("authorized %+v", l)

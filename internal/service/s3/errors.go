@@ -103,6 +103,11 @@ func errPrecondition(condition string) *awserr.Error {
 	return failure(http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold").With("Condition", condition)
 }
 
+func errHeader(name, why string) *awserr.Error {
+	return failure(http.StatusNotImplemented, "NotImplemented", "A header you provided implies functionality that is not implemented").
+		With("Header", name).With("additionalMessage", why)
+}
+
 func errNotModified(o *objectRecord) *awserr.Error {
 	return failure(http.StatusNotModified, "NotModified", "Not Modified").
 		WithHeader("Etag", `"`+o.ETag+`"`).WithHeader("Last-Modified", o.Modified.Format(http.TimeFormat))

@@ -45,15 +45,24 @@ func checkMetadata(m map[string]string) error {
 // conditions are the conditions of a write.
 type conditions struct{ match, noneMatch *string }
 
+// supported refuses the conditions that S3 does not have for writes. [recorded] LocalStack's tests/aws/services/s3/test_s3_api.snapshot.json,
+// TestS3ObjectWritePrecondition
+func (c conditions) supported() error {
+	switch {
+	case c.match != nil && c.noneMatch != nil:
+		return errHeader("If-Match,If-None-Match", "Multiple conditional request headers present in the request")
+	case c.noneMatch != nil && *c.noneMatch != "*":
+		return errHeader("If-None-Match", "We don't accept the provided value of If-None-Match header for this API")
+	case c.match != nil && *c.match == "*":
+		return errHeader("If-Match", "We don't accept the provided value of If-Match header for this API")
+	}
+	return nil
+}
+
 // check compares the conditions with the current version, which is nil if the object does not exist.
 func (c conditions) check(current *objectRecord, key string) error {
-	if c.noneMatch != nil {
-		if *c.noneMatch != "*" {
-			return awserr.NotImplemented("If-None-Match with anything but *")
-		}
-		if current != nil {
-			return errPrecondition("If-None-Match")
-		}
+	if c.noneMatch != nil && current != nil {
+		return errPrecondition("If-None-Match")
 	}
 	if c.match == nil {
 		return nil
@@ -100,6 +109,9 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 		return nil, err
 	}
 	conditions := conditions{in.IfMatch, in.IfNoneMatch}
+	if err := conditions.supported(); err != nil {
+		return nil, err
+	}
 	if old, err := b.current(s.store, o.Key); err != nil {
 		return nil, err
 	} else if err := conditions.check(old, o.Key); err != nil {
@@ -137,6 +149,9 @@ func (s *Service) write(ctx context.Context, b *bucket, o *objectRecord, c condi
 	var gone []objectRecord
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		gone = nil
+		if err := c.supported(); err != nil {
+			return err
+		}
 		rec, err := buckets.Get(tx, b.key)
 		if err != nil {
 			return store.NotFoundAs(err, errNoBucket(b.Name))

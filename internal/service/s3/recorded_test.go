@@ -75,6 +75,18 @@ func TestRefusalsAsRecorded(t *testing.T) {
 	_, err = c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k"), BypassGovernanceRetention: aws.Bool(false)})
 	wantError(t, err, "InvalidArgument", "only applicable to Object Lock enabled buckets")
 
+	for header, in := range map[string]awss3.PutObjectInput{
+		"If-Match":               {IfMatch: aws.String("*")},
+		"If-None-Match":          {IfNoneMatch: aws.String("x")},
+		"If-Match,If-None-Match": {IfMatch: aws.String("x"), IfNoneMatch: aws.String("*")},
+	} {
+		t.Run(header, func(t *testing.T) {
+			in.Bucket, in.Key = c.bucket, aws.String("k")
+			_, err := c.PutObject(ctx, &in, func(o *awss3.Options) { o.RetryMaxAttempts = 1 })
+			wantError(t, err, "NotImplemented", "A header you provided implies functionality that is not implemented")
+		})
+	}
+
 	c.version("Enabled")
 	marker := testkit.Must(c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k")}))(t)
 	for _, version := range []*string{nil, marker.VersionId} {

@@ -94,6 +94,10 @@ func (s *Service) lookup(r store.Reader, sc scope, id string) (secretRecord, sco
 }
 
 func (s *Service) get(r store.Reader, sc scope, name string) (secretRecord, error) {
+	if !nameForm.MatchString(name) {
+		// [recorded] LocalStack's tests/aws/services/secretsmanager/test_secretsmanager.snapshot.json, test_invalid_secret_name
+		return secretRecord{}, errName()
+	}
 	out, err := secrets.Get(r, sc.Key(name))
 	if errors.Is(err, store.ErrNotFound) || err == nil && s.gone(&out) {
 		return out, errNoSecret()
