@@ -9,6 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
 	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // PoliciesOf returns the policies that apply to p: its own, its groups', its permissions boundary
@@ -27,18 +28,23 @@ func (s *Service) PoliciesOf(p awsapi.Principal) (out policy.Policies, root bool
 		}
 		u, err := users.Get(s.store, nameKey(p.Account, p.Name))
 		if err != nil || p.Type == awsapi.IAMUser && u.ID != p.UserID {
+			addUnreadable(&out, err)
 			break
 		}
 		s.addIdentity(&out, p.Account, u.arn(p.Account), &u.identity)
 		for _, name := range u.Groups {
-			if g, err := groups.Get(s.store, nameKey(p.Account, name)); err == nil {
-				s.addIdentity(&out, p.Account, g.arn(p.Account), &g.identity)
+			g, err := groups.Get(s.store, nameKey(p.Account, name))
+			if err != nil {
+				addUnreadable(&out, err)
+				continue
 			}
+			s.addIdentity(&out, p.Account, g.arn(p.Account), &g.identity)
 		}
 	case awsapi.AssumedRole:
 		account, _, name, _ := arnName(p.RoleARN, "role")
 		r, err := roles.Get(s.store, nameKey(account, name))
 		if id, _, _ := strings.Cut(p.UserID, ":"); err != nil || r.ID != id {
+			addUnreadable(&out, err)
 			break
 		}
 		s.addIdentity(&out, p.Account, r.arn(p.Account), &r.identity)
@@ -52,6 +58,13 @@ func (s *Service) PoliciesOf(p awsapi.Principal) (out policy.Policies, root bool
 	// A federated user without session policies has no permissions.
 	out.Sessioned = len(out.Session) > 0 || p.Type == awsapi.FederatedUser
 	return out, root
+}
+
+// addUnreadable adds a policy that denies everything if err says that a record with policies exists but cannot be read.
+func addUnreadable(out *policy.Policies, err error) {
+	if err != nil && !store.IsNotFound(err) {
+		out.Identity = append(out.Identity, policy.Source{Name: "unreadable", Document: unreadable})
+	}
 }
 
 // addIdentity adds the policies of a user, group or role.
@@ -80,6 +93,10 @@ func (s *Service) managed(account, policyARN string) policy.Source {
 	}
 	_, _, name, _ := arnName(policyARN, "policy")
 	p, err := policies.Get(s.store, nameKey(account, name))
+	if err != nil && !store.IsNotFound(err) {
+		src.Document = unreadable
+		return src
+	}
 	if err != nil || p.arn(account) != policyARN {
 		return src
 	}
@@ -105,8 +122,8 @@ type cacheKey struct {
 	name string
 }
 
-// unreadable replaces a stored document that can no longer be parsed. What the document denied is
-// not known, so unreadable denies everything.
+// unreadable replaces a stored document that can no longer be parsed, or a record that can no longer be read. What it
+// denied is not known, so unreadable denies everything.
 var unreadable = &policy.Document{Statements: []policy.Statement{{
 	SID: "unreadable", Deny: true, Principals: &policy.Principals{All: true}, Actions: []string{"*"},
 }}}

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -249,20 +250,34 @@ func (o *org) policy(id string) (document, bool) {
 	return d, err == nil
 }
 
+// unreadable replaces a policy that cannot be read. What it denied is not known, so unreadable denies everything.
+var unreadable = &policy.Document{Statements: []policy.Statement{{
+	SID: "unreadable", Deny: true, Principals: &policy.Principals{All: true}, Actions: []string{"*"}, Resources: []string{"*"},
+}}}
+
+// denyAll are the controls of an account whose place in its organization cannot be read.
+var denyAll = [][]policy.Source{{{Name: "unreadable", Document: unreadable}}}
+
 // Controls returns the policies that bind an account, level by level from the root. The management account is not
 // bound. https://docs.aws.amazon.com/organizations/latest/userguide/orgs_manage_policies_scps_evaluation.html
 func (s *Service) Controls(account string) (service, resource [][]policy.Source) {
 	m, err := members.Get(s.store, key(account, only))
-	if err != nil || m.Management == account {
+	if store.IsNotFound(err) || err == nil && m.Management == account {
 		return nil, nil
 	}
 	o, err := s.of(s.store, account)
+	if errors.Is(err, store.ErrUnreadable) {
+		return denyAll, denyAll
+	}
 	if err != nil || len(o.Types) == 0 {
 		return nil, nil
 	}
 	levels := [][]string{m.Attached}
 	for parent := m.Parent; parent != o.Root; {
 		u, err := units.Get(s.store, key(o.home, parent))
+		if errors.Is(err, store.ErrUnreadable) {
+			return denyAll, denyAll
+		}
 		if err != nil {
 			break // removed since then
 		}
@@ -305,6 +320,10 @@ func (s *Service) Organization(account string) (id, path string, ok bool) {
 func (s *Service) sources(o *org, ids []string, kind string) []policy.Source {
 	out := []policy.Source{}
 	for _, id := range ids {
+		if _, err := policies.Get(o.r, key(o.home, id)); errors.Is(err, store.ErrUnreadable) {
+			out = append(out, denyAll[0]...)
+			continue
+		}
 		if d, ok := o.policy(id); ok && d.Type == kind {
 			out = append(out, policy.Source{Name: o.policyARN(d), Document: s.document(d)})
 		}
@@ -324,7 +343,7 @@ func (s *Service) document(d document) *policy.Document {
 	}
 	doc, err := policy.Parse(grammars[d.Type], d.Content)
 	if err != nil { // it was valid when it was stored
-		return &policy.Document{Statements: []policy.Statement{{SID: "unreadable", Deny: true, Principals: &policy.Principals{All: true}, Actions: []string{"*"}, Resources: []string{"*"}}}}
+		return unreadable
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

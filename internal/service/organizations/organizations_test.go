@@ -151,6 +151,35 @@ func TestServiceControlPolicies(t *testing.T) {
 	}
 }
 
+// A policy, a unit or a member whose record cannot be read denies everything: what it denied is not known.
+func TestUnreadableControlsDeny(t *testing.T) {
+	for _, collection := range []string{"policy", "unit", "member"} {
+		t.Run(collection, func(t *testing.T) {
+			w := newWorld(t)
+			ctx := t.Context()
+			w.enable(orgtypes.PolicyTypeServiceControlPolicy)
+			deny := w.policy("no-roles", orgtypes.PolicyTypeServiceControlPolicy, w.unit, `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"iam:ListRoles","Resource":"*"}]}`)
+			if _, err := w.iam(w.member).ListUsers(ctx, &awsiam.ListUsersInput{}); err != nil {
+				t.Fatal(err)
+			}
+			k := map[string]store.Key{
+				"policy": {Account: w.management, ID: deny}, "unit": {Account: w.management, ID: w.unit}, "member": {Account: w.member, ID: "organization"},
+			}[collection]
+			damaged := store.NewCollection[string]("organizations", collection)
+			if err := w.Store.Update(ctx, func(tx *store.Tx) error { return damaged.Put(tx, k, "not an object") }); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.iam(w.member).ListUsers(ctx, &awsiam.ListUsersInput{})
+			if code := awserr.CodeOf(err); code != "AccessDenied" {
+				t.Errorf("got %v", err)
+			}
+			if _, err := w.iam(w.management).ListUsers(ctx, &awsiam.ListUsersInput{}); err != nil {
+				t.Errorf("the management account: %v", err)
+			}
+		})
+	}
+}
+
 // A resource control policy restricts access to a member's resources.
 func TestResourceControlPolicies(t *testing.T) {
 	w := newWorld(t)
