@@ -10,7 +10,7 @@ COMPILE   = GOGC=800 GOMEMLIMIT=3GiB $(GO)
 BUILD     = $(COMPILE) build -ldflags '$(LDFLAGS)'
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # The packages that do not link the Kubernetes servers: all except the binary and the child.
-LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$ -e /containers/programs$$)
+LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$ -e /containers/programs$$ -e /nodebin/node$$)
 T        ?= 30s
 
 .DEFAULT_GOAL := help
@@ -23,7 +23,8 @@ build: ## build bin/drydock (the first build compiles Kubernetes: about six minu
 	@[ -x bin/drydock ] || echo "Building bin/drydock. The first build compiles Kubernetes and takes some minutes."
 	$(BUILD) -o bin/drydock ./cmd/drydock
 
-# The small static programs of nodes that run containers. runc needs a C compiler and libseccomp.a. If libseccomp-dev is not
+# The programs of nodes that run containers. A change in tools/nodebin, internal/node/containers/programs or
+# internal/machine/containers/inside needs this target before the next build. runc needs a C compiler and libseccomp.a. If libseccomp-dev is not
 # installed, Debian's package is downloaded and unpacked in bin, without installing it; LIBSECCOMP names another such folder.
 NODEARCH   = $(shell $(GO) env GOARCH)
 NODEBIN    = internal/machine/containers/nodebin/bin/linux-$(NODEARCH)
@@ -38,13 +39,15 @@ nodebin: ## build the programs of nodes that run containers, which the next buil
 		{ echo "nodebin: NOT BUILT: there is no libseccomp.a: apt-get install libseccomp-dev"; exit 1; }
 	cd tools/nodebin/runc && CGO_ENABLED=1 GOOS=linux GOARCH=$(NODEARCH) CC=$(NODECC) CGO_CFLAGS="-I$(LIBSECCOMP)/usr/include" CGO_LDFLAGS="-L$(SECCOMPLIB)" PKG_CONFIG_PATH=$(SECCOMPLIB)/pkgconfig \
 		$(GO) build -tags 'seccomp netgo osusergo' -ldflags '-s -w -linkmode external -extldflags -static -X main.version=1.5.2' -o $(CURDIR)/$(NODEBIN)/runc github.com/opencontainers/runc
+	GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(NODEBIN)/drydock-node ./tools/nodebin/node
+	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/drydock-machine ./tools/nodebin/machine
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/guest ./tools/nodebin/guest
 	cd tools/nodebin/coredns && GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/coredns .
 	cd tools/nodebin/csi && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/csi .
 	sh tools/nodebin/nft.sh $(NODEARCH) $(NODEBIN)/nft.tar
-	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/csi $(NODEBIN)/nft.tar
+	gzip -9nf $(NODEBIN)/drydock-node $(NODEBIN)/drydock-machine $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/csi $(NODEBIN)/nft.tar
 	@ls -l $(NODEBIN)
 
 # A Go whose standard library has no known vulnerabilities (make vulncheck), whatever builds everything else.
@@ -134,7 +137,7 @@ fixture: ## rewrite test/data/COMMIT (default 7091733): data written by the prog
 	$(MAKE) sums
 
 vulncheck: ## look for known vulnerabilities in the binary's packages, using the release of golang/vulndb that tools/vulndb names
-	$(GO) run ./tools/vulncheck ./cmd/drydock
+	$(GO) run ./tools/vulncheck ./cmd/drydock ./tools/nodebin/node
 
 golden: ## rewrite golden files, then show what changed
 	$(GO) test ./internal/... -update

@@ -29,7 +29,7 @@ type ban struct {
 var bans = []ban{
 	{from: `.*`, to: `^k8s\.io/kubernetes/`, except: `^internal/(controlplane/child|node/containers/programs)$|^tools/conformance/`,
 		why: "the Kubernetes servers cost minutes to compile and link; they run in the child process only"},
-	{from: `.*`, to: module + `internal/(controlplane/child|node/containers/programs)$`, except: `^cmd/drydock$`,
+	{from: `.*`, to: module + `internal/(controlplane/child|node/containers/programs)$`, except: `^cmd/drydock$|^tools/nodebin/node$`,
 		why: "no test binary and no daemon code links the Kubernetes servers"},
 	{from: `.*`, to: `^sigs\.k8s\.io/karpenter/`, except: `^internal/controlplane/child/karpenter$`,
 		why: "Karpenter's controllers run in the child process only, next to the control plane of their cluster"},

@@ -4,7 +4,6 @@ package main
 import (
 	"maps"
 	"os"
-	"path/filepath"
 
 	"github.com/drydock-dev/drydock/internal/app"
 	"github.com/drydock-dev/drydock/internal/childproc"
@@ -13,15 +12,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	kubectlchild "github.com/drydock-dev/drydock/internal/machine/guest/kubectl/child"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
-	"github.com/drydock-dev/drydock/internal/node/containers/programs"
 )
 
 func main() {
-	if run := programs.Command(filepath.Base(os.Args[0])); run != nil {
-		os.Exit(run(os.Args[1:]))
-	}
 	modes := childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main, kubectl.Mode: kubectlchild.Main}
 	maps.Copy(modes, inside.Modes())
-	maps.Copy(modes, programs.Modes())
 	os.Exit(app.Main(os.Args, modes))
 }

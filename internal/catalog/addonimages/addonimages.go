@@ -146,7 +146,6 @@ func (p program) layer() []byte {
 		}
 	}
 	put(&tar.Header{Typeflag: tar.TypeReg, Name: Marker, Mode: 0o444}, "")
-	put(&tar.Header{Typeflag: tar.TypeReg, Name: "opt/drydock/drydock", Mode: 0o555}, "")
 	put(&tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o444}, "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n")
 	put(&tar.Header{Typeflag: tar.TypeReg, Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o444}, "") // the node's appears there
 	for _, name := range names {

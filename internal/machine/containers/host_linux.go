@@ -70,9 +70,9 @@ func (r *Runtime) startHost() error {
 		// The path of the program may go through folders that the host may not enter.
 		spec.Executable = "/proc/self/exe"
 	}
-	var listener, group, folder, program, programs, archives *os.File
+	var listener, group, folder, programs, archives *os.File
 	spec.Config = func() ([]byte, error) {
-		closeFiles(listener, group, folder, program, programs, archives)
+		closeFiles(listener, group, folder, programs, archives)
 		// A host that has ended, or whose daemon was killed, has left its groups, which have controllers.
 		err := r.cleanUp()
 		if err != nil {
@@ -90,9 +90,6 @@ func (r *Runtime) startHost() error {
 		if programs, err = programTree(); err != nil {
 			return nil, err
 		}
-		if program, err = tree("/proc/self/exe"); err != nil {
-			return nil, err
-		}
 		if listener, err = r.listen(); err != nil {
 			return nil, err
 		}
@@ -101,7 +98,7 @@ func (r *Runtime) startHost() error {
 		}
 		return config, nil
 	}
-	spec.Files = func() []*os.File { return []*os.File{folder, listener, program, programs, archives} }
+	spec.Files = func() []*os.File { return []*os.File{folder, listener, programs, archives} }
 	spec.Attr = func(a *syscall.SysProcAttr) {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: probe.IDs}}
 		a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | unix.CLONE_NEWCGROUP

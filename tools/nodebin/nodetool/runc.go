@@ -128,7 +128,7 @@ func ofHost(v any) bool {
 // written by no machine.
 const marker = ".drydock-programs"
 
-var shared = []string{"/opt/drydock/bin", "/opt/drydock/drydock"}
+const shared = "/opt/drydock/bin"
 
 // authorities is the machine's list of certificate authorities, which has Drydock's. bundles are where images have theirs.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
@@ -162,9 +162,7 @@ func addMounts(spec map[string]any, dir string) {
 		mounts = append(mounts, map[string]any{"destination": to, "source": from, "type": "bind", "options": []string{"bind", "ro", "nosuid", "nodev"}})
 	}
 	if regular(marker) {
-		for _, p := range shared {
-			add(p, p)
-		}
+		add(shared, shared)
 	}
 	trusts := ""
 	for _, b := range bundles {

@@ -51,7 +51,6 @@ const (
 	hostEtc     = "/host-etc" // the real machine's
 	hostDev     = "/dev"
 	hostCgroup  = "/cgroup"
-	hostProgram = "/drydock" // this program
 )
 
 // A host starts machines.
@@ -115,7 +114,7 @@ func runHost(ctx context.Context, env childproc.Env) error {
 	if err := json.Unmarshal(env.Config, &h.cfg); err != nil {
 		return err
 	}
-	for i := range 5 {
+	for i := range 4 {
 		syscall.CloseOnExec(childproc.FirstFile + i)
 	}
 	f := os.NewFile(childproc.FirstFile+1, "listener")
@@ -124,7 +123,7 @@ func runHost(ctx context.Context, env childproc.Env) error {
 		return fmt.Errorf("the host's listener: %w", err)
 	}
 	_ = f.Close()
-	if err := hostRoot(childproc.FirstFile, childproc.FirstFile+2, childproc.FirstFile+3, childproc.FirstFile+4); err != nil {
+	if err := hostRoot(childproc.FirstFile, childproc.FirstFile+2, childproc.FirstFile+3); err != nil {
 		return err
 	}
 	if err := prepareCgroups(h.cfg.NoLimits); err != nil {
@@ -144,7 +143,7 @@ func runHost(ctx context.Context, env childproc.Env) error {
 }
 
 // hostRoot moves the process to a root file system in memory, which shows only what machines need of the real one.
-func hostRoot(data, program, programs, images int) error {
+func hostRoot(data, programs, images int) error {
 	const root = "/tmp"
 	m := &mounter{}
 	m.do("private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") })
@@ -155,8 +154,6 @@ func hostRoot(data, program, programs, images int) error {
 	m.userland(root)
 	m.bind("/etc", root+hostEtc, true)
 	m.bind("/dev", root+hostDev, false)
-	m.do("making "+hostProgram, func() error { return os.WriteFile(root+hostProgram, nil, 0o755) })
-	m.moveTo(program, root+hostProgram)
 	m.mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	// The kernel mounts a new one for a machine only if this one can be seen.
 	m.mount("sysfs", root+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
@@ -302,7 +299,7 @@ func (h *host) start(cfg MachineConfig) (err error) {
 		return err
 	}
 	w, err := childproc.StartWorker(childproc.WorkerSpec{
-		Mode: MachineMode, Executable: hostProgram, Config: config, Files: []*os.File{lf}, Output: console,
+		Mode: MachineMode, Executable: filepath.Join(programDir, "drydock-machine"), Config: config, Files: []*os.File{lf}, Output: console,
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/drydock/bin"},
 		Attr: func(a *syscall.SysProcAttr) {
 			a.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET | unix.CLONE_NEWCGROUP

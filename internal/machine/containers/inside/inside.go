@@ -4,9 +4,10 @@
 // The host is one child of the daemon, in user, mount, network, process, IPC and host name namespaces of its own. It has
 // the network of all machines (package fabric) and starts the machines; when it dies, the kernel ends everything below it. A machine is a child of
 // the host: the first process in further namespaces, with a root file system of its own. It starts the machine's programs.
+// There are many machines, so it is a small program (tools/nodebin/machine).
 //
 // Both serve a unix socket. A connection carries one request and one response, each as a frame of JSON, with open files
-// beside them. Used by package machine/containers and cmd/drydock. It does not know EC2, Kubernetes or the network's rules.
+// beside them. Used by package machine/containers, cmd/drydock and tools/nodebin/machine. It does not know EC2, Kubernetes or the network's rules.
 package inside
 
 import (
@@ -35,8 +36,8 @@ const (
 // Bin is where a machine has the programs of nodes, besides its userland.
 const Bin = "/opt/drydock/bin"
 
-// HostConfig configures the host. Its files are the folder of disks, the listener for requests, the program, the programs of
-// nodes and the images, all but the listener as detached mounts. The last two belong to nobody in the host.
+// HostConfig configures the host. Its files are the folder of disks, the listener for requests, the programs of nodes and the
+// images, all but the listener as detached mounts. The last two belong to nobody in the host.
 type HostConfig struct {
 	// NoLimits says that there are no cgroup controllers.
 	NoLimits bool

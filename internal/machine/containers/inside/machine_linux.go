@@ -167,7 +167,6 @@ func (b *box) root() error {
 	m.userland(dir)
 	m.bind(programDir, dir+Bin, true)
 	m.bind(imageDir, dir+"/opt/drydock/images", true)
-	m.bindFile(hostProgram, filepath.Join(dir, "opt/drydock/drydock"))
 	m.mount("tmpfs", dir+setuidBin, "tmpfs", unix.MS_NODEV, "mode=755,size=4m")
 	m.do("making sudo", func() error { return makeSudo(dir) })
 	m.do("showing the image's programs", func() error { return linkTools(dir, b.cfg.Tools) })
@@ -389,7 +388,7 @@ func (b *box) start(p Program) error {
 		return nil
 	}
 	b.programs[p.Mode] = childproc.Supervise(context.Background(), childproc.Spec{
-		Mode: p.Mode, Executable: "/opt/drydock/drydock", Dir: "/", Config: func() ([]byte, error) { return p.Config, nil },
+		Mode: p.Mode, Executable: filepath.Join(Bin, "drydock-node"), Dir: "/", Config: func() ([]byte, error) { return p.Config, nil },
 		Env: append([]string{"GOGC=40", "GOMAXPROCS=" + strconv.Itoa(max(b.cfg.CPUs, 1)), "HOME=/root"}, environment...), LogFile: "/var/log/" + p.Mode + ".log", MaxBackoff: 5 * time.Second,
 	})
 	return nil

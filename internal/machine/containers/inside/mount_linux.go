@@ -43,13 +43,9 @@ func (m *mounter) bind(from, at string, readOnly bool) {
 	})
 }
 
-// move shows a detached mount at a folder, and moveTo at a file.
+// move shows a detached mount at a folder.
 func (m *mounter) move(fd int, at string) {
 	m.do("making "+at, func() error { return os.MkdirAll(at, 0o755) })
-	m.moveTo(fd, at)
-}
-
-func (m *mounter) moveTo(fd int, at string) {
 	m.do("mounting "+at, func() error { return unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH) })
 }
 

@@ -1,6 +1,6 @@
-// Package nodebin holds the small programs of nodes that run containers: runc, containerd's shim, nodetool, guest, CoreDNS, csi,
-// and nft with its libraries. `make nodebin` builds them, and this package embeds them. A build without them works, but offers no
-// containers.
+// Package nodebin holds the programs of nodes that run containers: the machine's first process, the node's (containerd, kubelet and
+// others), runc, containerd's shim, nodetool, guest, CoreDNS, csi, and nft with its libraries. `make nodebin` builds them, and this
+// package embeds them. A build without them works, but offers no containers.
 //
 // Used by package machine/containers and by `drydock doctor`. It depends on nothing of Drydock.
 package nodebin
@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 //go:embed all:bin
@@ -26,6 +28,8 @@ var embedded embed.FS
 
 // The programs.
 const (
+	Machine  = "drydock-machine"
+	Node     = "drydock-node"
 	Runc     = "runc"
 	Shim     = "containerd-shim-runc-v2"
 	Nodetool = "nodetool"
@@ -35,20 +39,16 @@ const (
 )
 
 // programs are all of them, and nft the archive of the folder of that name.
-var programs = []string{Runc, Shim, Nodetool, Guest, CoreDNS, CSI}
+var programs = []string{Machine, Node, Runc, Shim, Nodetool, Guest, CoreDNS, CSI}
 
 const nft = "nft.tar"
 
 // links are the names under which a program is called.
 var links = map[string][]string{
 	Nodetool: {"drydock-runc", "drydock-cni", "pause", "sftp-server", "nft", "go-runner", "grpc-health-probe", "aws-vpc-cni-init", "aws-vpc-cni", "controller", "web"},
+	Node:     {"kube-proxy", "ecr-credential-provider", "eks-pod-identity-agent", "metrics-server", "aws-network-policy-agent"},
 	CSI:      {"aws-ebs-csi-driver", "csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller", "csi-node-driver-registrar", "livenessprobe"},
 }
-
-// Drydock is where machines have Drydock's own program, and named are the names under which they call it.
-const Drydock = "/opt/drydock/drydock"
-
-var named = []string{"kube-proxy", "ecr-credential-provider", "eks-pod-identity-agent", "metrics-server", "aws-network-policy-agent"}
 
 func dir() string { return "bin/linux-" + runtime.GOARCH }
 
@@ -98,25 +98,24 @@ func Extract(to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
+	var g errgroup.Group // together they are 400 MB, for which the first machine waits
 	for _, name := range programs {
-		f, err := os.OpenFile(filepath.Join(to, name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(expand(f, name), f.Close()); err != nil {
-			return err
-		}
+		g.Go(func() error {
+			f, err := os.OpenFile(filepath.Join(to, name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+			if err != nil {
+				return err
+			}
+			return errors.Join(expand(f, name), f.Close())
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	for program, names := range links {
 		for _, name := range names {
 			if err := os.Link(filepath.Join(to, program), filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
-		}
-	}
-	for _, name := range named {
-		if err := os.Symlink(Drydock, filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
 		}
 	}
 	return extractNFT(filepath.Join(to, "nft.d"))
