@@ -41,6 +41,7 @@ type world struct {
 	journal    *journal.Journal
 	clock      *clocktesting.FakeClock
 	actions    []ecr.Action
+	endpoint   string // the policy of the VPC endpoint that all calls come through, or empty
 }
 
 func newWorld(t testing.TB) *world {
@@ -60,7 +61,11 @@ func newWorld(t testing.TB) *world {
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
-			w.authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz()}, Store: st})
+			w.authorizer = authz.New(authz.Config{
+				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz()}, Store: st,
+
+				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return w.endpoint, true },
+			})
 			w.ecr = ecr.New(ecr.Config{
 				Store: st, Images: imagestore.New(imagestore.Config{Store: st, Blobs: w.blobs, Clock: w.clock}), KMS: awscall.KMS{API: front},
 				Allowed: w.authorizer.Allowed, Emit: func(a ecr.Action) { w.actions = append(w.actions, a) }, Clock: w.clock, Log: testkit.Log(t),
@@ -75,7 +80,12 @@ func newWorld(t testing.TB) *world {
 			}
 			return sigv4.Credential{SecretKey: secret, Principal: p}, nil
 		},
-		Origin: func(string) (awsapi.VPCEndpoint, netip.Addr) { return awsapi.VPCEndpoint{}, netip.Addr{} },
+		Origin: func(string) (awsapi.VPCEndpoint, netip.Addr) {
+			if w.endpoint == "" {
+				return awsapi.VPCEndpoint{}, netip.Addr{}
+			}
+			return awsapi.VPCEndpoint{ID: "vpce-0123456789abcdef0", VPCID: "vpc-0123456789abcdef0"}, netip.MustParseAddr("10.0.0.5")
+		},
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error {
 			return w.authorizer.Authorize(ctx, call, in)
 		},

@@ -107,6 +107,7 @@ func (s *Service) CreateBucket(ctx context.Context, in *awss3.CreateBucketInput)
 }
 
 func regionFor(endpoint, constraint string) (string, error) {
+	given := constraint
 	if constraint == "EU" {
 		constraint = "eu-west-1"
 	}
@@ -118,11 +119,12 @@ func regionFor(endpoint, constraint string) (string, error) {
 	case constraint == endpoint && endpoint != usEast1:
 		return endpoint, nil
 	}
+	// [recorded] test_s3, test_create_bucket_with_eu_location_constraint_raises, test_create_bucket_with_invalid_location_constraint
+	if endpoint != usEast1 {
+		return "", errLocation(given)
+	}
 	if _, known := regions.Lookup(constraint); !known || constraint == usEast1 {
 		return "", errBadLocation(constraint)
-	}
-	if endpoint != usEast1 {
-		return "", errLocation(constraint)
 	}
 	return constraint, nil
 }
@@ -172,9 +174,13 @@ func (s *Service) ListBuckets(ctx context.Context, in *awss3.ListBucketsInput) (
 		if page.Full() {
 			break
 		}
-		out.Buckets = append(out.Buckets, s3types.Bucket{
-			Name: &b.Key.ID, CreationDate: &b.Value.Created, BucketRegion: &b.Key.Region, BucketArn: aws.String(bucketARN(b.Key.ID)),
-		})
+		one := s3types.Bucket{Name: &b.Key.ID, CreationDate: &b.Value.Created, BucketArn: aws.String(bucketARN(b.Key.ID))}
+		// "If the request contains at least one valid parameter, it is included in the response."
+		// https://docs.aws.amazon.com/AmazonS3/latest/API/API_Bucket.html
+		if in.MaxBuckets != nil || in.Prefix != nil || in.ContinuationToken != nil || in.BucketRegion != nil {
+			one.BucketRegion = &b.Key.Region
+		}
+		out.Buckets = append(out.Buckets, one)
 		page.Add(b.Key.ID)
 	}
 	out.ContinuationToken = page.Next()

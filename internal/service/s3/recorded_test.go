@@ -95,6 +95,36 @@ func TestRefusalsAsRecorded(t *testing.T) {
 	}
 }
 
+func TestListingsAsRecorded(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	for _, k := range []string{"folder/a/1", "folder/a/2", "folder/file1", "folder/file2"} {
+		c.put(k, "x")
+	}
+	// A marker below a common prefix is behind it.
+	page := testkit.Must(c.ListObjects(ctx, &awss3.ListObjectsInput{Bucket: c.bucket, Prefix: aws.String("folder/"), Delimiter: aws.String("/"), Marker: aws.String("folder/a/1"), MaxKeys: aws.Int32(1)}))(t)
+	if len(page.CommonPrefixes) != 0 || len(page.Contents) != 1 || *page.Contents[0].Key != "folder/file1" || *page.NextMarker != "folder/file1" {
+		t.Errorf("%+v", page)
+	}
+	up := testkit.Must(c.CreateMultipartUpload(ctx, &awss3.CreateMultipartUploadInput{Bucket: c.bucket, Key: aws.String("dir/k")}))(t)
+	uploads := testkit.Must(c.ListMultipartUploads(ctx, &awss3.ListMultipartUploadsInput{Bucket: c.bucket}))(t)
+	if *uploads.NextKeyMarker != "dir/k" || *uploads.NextUploadIdMarker != *up.UploadId || uploads.Prefix != nil || *uploads.IsTruncated {
+		t.Errorf("%+v", uploads)
+	}
+	_, err := c.CompleteMultipartUpload(ctx, &awss3.CompleteMultipartUploadInput{Bucket: c.bucket, Key: up.Key, UploadId: up.UploadId})
+	wantError(t, err, "InvalidRequest", "You must specify at least one part")
+	_, err = c.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: c.bucket, ExpectedBucketOwner: aws.String("abcd")})
+	if err == nil {
+		t.Error("an expected owner that is no account was accepted")
+	}
+	_, err = c.GetBucketPolicy(ctx, &awss3.GetBucketPolicyInput{Bucket: c.bucket, ExpectedBucketOwner: aws.String("abcd")})
+	wantError(t, err, "InvalidBucketOwnerAWSAccountID", "must be an AWS Account ID... [abcd]")
+	all := testkit.Must(c.ListBuckets(ctx, &awss3.ListBucketsInput{}))(t).Buckets
+	some := testkit.Must(c.ListBuckets(ctx, &awss3.ListBucketsInput{MaxBuckets: aws.Int32(5)}))(t).Buckets
+	if all[0].BucketRegion != nil || some[0].BucketRegion == nil {
+		t.Errorf("regions: %+v, %+v", all[0], some[0])
+	}
+}
+
 // A range that is the whole object comes with its checksum, and HeadObject counts the tags.
 func TestReadsAsRecorded(t *testing.T) {
 	c, ctx := newWorld(t, options{}).bucket(t), t.Context()

@@ -16,6 +16,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"regexp"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -124,6 +125,9 @@ func (s *Service) bucketIn(ctx context.Context, r store.Reader, name, owner *str
 	switch {
 	case err != nil:
 		return b, err
+	case owner != nil && !accountForm.MatchString(*owner):
+		// [recorded] test_s3, test_get_bucket_policy_invalid_account_id
+		return b, invalid("InvalidBucketOwnerAWSAccountID", "The value of the expected bucket owner parameter must be an AWS Account ID... ["+*owner+"]")
 	case owner != nil && *owner != b.key.Account:
 		return b, errAccessDenied()
 	case call.Region != b.key.Region:
@@ -131,6 +135,8 @@ func (s *Service) bucketIn(ctx context.Context, r store.Reader, name, owner *str
 	}
 	return b, nil
 }
+
+var accountForm = regexp.MustCompile(`^[0-9]{12}$`)
 
 // change changes the record of a request's bucket.
 func (s *Service) change(ctx context.Context, name, owner *string, fn func(*bucketRecord) error) error {

@@ -1,6 +1,8 @@
 package sns
 
 import (
+	"strings"
+
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
@@ -17,12 +19,20 @@ func errNoSubscription() error { return awserr.New("NotFound", "Subscription doe
 
 func errNoResource() error { return awserr.New("ResourceNotFound", "Resource does not exist") }
 
+// errARN is the error for a text that is no ARN, or an ARN of something else or in another region.
+func errARN(parameter, id, name string) error {
+	if n := strings.Count(name, ":") + 1; n < 6 {
+		return errParameter("%s Reason: An ARN must have at least 6 elements, not %d", parameter, n)
+	}
+	return errParameter("%s", id)
+}
+
 func errTopicARN(name string) error {
-	return errParameter("TopicArn Reason: %q is not the ARN of a topic in this region", name)
+	return errARN("TopicArn", "TopicArn", name)
 }
 
 func errSubscriptionARN(name string) error {
-	return errParameter("SubscriptionId Reason: %q is not the ARN of a subscription in this region", name)
+	return errARN("SubscriptionArn", "SubscriptionId", name)
 }
 
 func errTopicExists() error {
@@ -40,6 +50,8 @@ func errSubscriptionExists() error {
 func errTopicName() error { return errParameter("Topic Name") }
 
 func errAttribute() error { return errParameter("AttributeName") }
+
+func errTagTwice(string) error { return errParameter("Duplicated keys are not allowed.") }
 
 func errReservedTag(string) error {
 	return errParameter("Tag keys that start with aws: are reserved")

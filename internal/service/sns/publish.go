@@ -135,11 +135,17 @@ func (s *Service) PublishBatch(ctx context.Context, in *awssns.PublishBatchInput
 		if seen[*e.Id] {
 			return nil, errBatch("BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
 		}
+		if len(*e.Id) > 80 {
+			return nil, errBatch("InvalidBatchEntryId", "The Id of a batch entry in the batch request is too long: "+*e.Id)
+		}
+		if !entryID.MatchString(*e.Id) {
+			return nil, errBatch("InvalidBatchEntryId", "The Id of a batch entry in the batch request contains an impermissible character: "+*e.Id)
+		}
 		seen[*e.Id] = true
 		size += sizeOf(e.Message, e.MessageAttributes)
 	}
 	if size > maxMessage {
-		return nil, errBatch("BatchRequestTooLong", "The length of all the batch messages put together is more than the limit.")
+		return nil, errBatch("BatchRequestTooLong", "The length of all the messages put together is more than the limit.")
 	}
 	out := &awssns.PublishBatchOutput{Successful: []snstypes.PublishBatchResultEntry{}, Failed: []snstypes.BatchResultErrorEntry{}}
 	for _, e := range in.PublishBatchRequestEntries {
@@ -153,6 +159,8 @@ func (s *Service) PublishBatch(ctx context.Context, in *awssns.PublishBatchInput
 	}
 	return out, nil
 }
+
+var entryID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // deliver sends a message to all queues whose subscriptions it matches. If a queue refuses it, the others still get it.
 func (s *Service) deliver(ctx context.Context, at scope, t *topicRecord, m *message) {

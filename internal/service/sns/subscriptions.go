@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -28,8 +29,9 @@ func (sc scope) subscriptionARN(r *subscriptionRecord) string {
 func (s *Service) set(r *subscriptionRecord, name, value string) error {
 	switch name {
 	case "RawMessageDelivery":
-		if value != "" && value != "true" && value != "false" {
-			return errParameter("Attributes Reason: RawMessageDelivery: Invalid value [%s]. Must be true or false.", value)
+		given := value
+		if value = strings.ToLower(value); value != "" && value != "true" && value != "false" {
+			return errParameter("Attributes Reason: RawMessageDelivery: Invalid value [%s]. Must be true or false.", given)
 		}
 	case "FilterPolicy":
 		if value == "{}" {
@@ -79,11 +81,16 @@ func deadLetter(text string) string {
 	return p.Target
 }
 
+// https://docs.aws.amazon.com/sns/latest/api/API_Subscribe.html
+var protocols = []string{"http", "https", "email", "email-json", "sms", "sqs", "application", "lambda", "firehose"}
+
 // Subscribe subscribes a queue to a topic. Repeating the request returns the existing subscription.
 func (s *Service) Subscribe(ctx context.Context, in *awssns.SubscribeInput) (*awssns.SubscribeOutput, error) {
 	sc := scopeOf(ctx)
 	queue, err := arn.Parse(deref(in.Endpoint))
 	switch {
+	case !slices.Contains(protocols, *in.Protocol):
+		return nil, errParameter("Amazon SNS does not support this protocol string: %s", *in.Protocol)
 	case *in.Protocol != "sqs":
 		return nil, awserr.NotImplemented("the protocol " + *in.Protocol)
 	case err != nil || queue.Service != "sqs":

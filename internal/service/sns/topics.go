@@ -87,7 +87,7 @@ func (s *Service) CreateTopic(ctx context.Context, in *awssns.CreateTopicInput) 
 		switch {
 		case err == nil && (t.Display != "" && t.Display != old.Display || t.Policy != "" && t.Policy != old.Policy):
 			return errTopicExists()
-		case err == nil && !maps.Equal(t.Tags, old.Tags) && len(t.Tags) > 0:
+		case err == nil && !within(t.Tags, old.Tags):
 			return errTopicTags()
 		case err == nil || !store.IsNotFound(err):
 			return err
@@ -159,8 +159,18 @@ func (s *Service) SetTopicAttributes(ctx context.Context, in *awssns.SetTopicAtt
 	})
 }
 
+// within reports whether all has the tags.
+func within(tags, all map[string]string) bool {
+	for k, v := range tags {
+		if have, ok := all[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}
+
 func putTags(old map[string]string, more []snstypes.Tag) (map[string]string, error) {
-	rules := tagging.Rules{Most: 50, Reserved: errReservedTag, TooMany: errManyTags}
+	rules := tagging.Rules{Most: 50, Reserved: errReservedTag, Twice: errTagTwice, TooMany: errManyTags}
 	return tagging.Put(rules, old, more, func(t snstypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
