@@ -167,8 +167,10 @@ func TestEnvironmentWinsOverTheCallersOwn(t *testing.T) {
 		}
 	}
 	// Go programs trust Drydock's certificate everywhere but on macOS.
-	if want := "AWS_ENDPOINT_URL_S3=https://127.0.0.1:1"; slices.Contains(got, want) != (runtime.GOOS != "darwin") {
-		t.Errorf("%s: %v", want, got)
+	for _, want := range []string{"AWS_ENDPOINT_URL_S3=https://127.0.0.1:1", "AWS_ENDPOINT_URL_SQS=https://127.0.0.1:1"} {
+		if slices.Contains(got, want) != (runtime.GOOS != "darwin") {
+			t.Errorf("%s: %v", want, got)
+		}
 	}
 }
 

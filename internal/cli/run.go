@@ -168,6 +168,9 @@ func (o *globalOptions) callerKeys(ctx context.Context, info api.DaemonInfo) (aw
 	return aws.Credentials{AccessKeyID: info.AccessKeyID, SecretAccessKey: info.SecretAccessKey}, nil
 }
 
+// secureEndpoints name the endpoints that clients call over https.
+var secureEndpoints = []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SQS"}
+
 // childEnv returns base with the daemon's variables, its proxy and a CA bundle replacing the caller's own.
 func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string {
 	vars := environment(info)
@@ -193,10 +196,12 @@ func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string
 		vars = append(vars, [2]string{name, bundle})
 	}
 	vars = append(vars, [2]string{"NODE_EXTRA_CA_CERTS", info.CAFile})
-	// Many buckets' policies refuse http (aws:SecureTransport), including that of `cdk bootstrap`. On macOS, Go programs
-	// would not trust the certificate.
+	// Many policies of buckets and queues refuse http (aws:SecureTransport), including that of `cdk bootstrap` and that of
+	// Karpenter's interruption queue. On macOS, Go programs would not trust the certificate.
 	if runtime.GOOS != "darwin" {
-		vars = append(vars, [2]string{"AWS_ENDPOINT_URL_S3", strings.Replace(info.URL, "http://", "https://", 1)})
+		for _, name := range secureEndpoints {
+			vars = append(vars, [2]string{name, strings.Replace(info.URL, "http://", "https://", 1)})
+		}
 	}
 
 	drop := map[string]bool{}

@@ -502,7 +502,7 @@ var inVPCs = []string{"ec2", "eks", "autoscaling", "elb", "elbv2", "ssm"}
 
 // raiseQuotas allows what the tests of a batch make at once.
 func (a *applier) raiseQuotas(ctx context.Context) error {
-	for _, q := range []string{"vpc L-F678F1CE", "vpc L-A4707A72", "ec2 L-0263D0A3"} {
+	for _, q := range []string{"vpc L-F678F1CE", "vpc L-A4707A72", "vpc L-FE5A380F", "ec2 L-0263D0A3"} {
 		service, code, _ := strings.Cut(q, " ")
 		cmd := exec.CommandContext(ctx, a.drydock, "run", "--", "aws", "--region", environment["Region"], "service-quotas", "request-service-quota-increase", "--service-code", service, "--quota-code", code, "--desired-value", "1000")
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -185,6 +185,15 @@ func TestSecurityGroups(t *testing.T) {
 	_, err = w.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: db, IpPermissions: ssh})
 	wantError(t, err, "InvalidPermission.Duplicate", `the specified rule "peer: 10.1.0.0/16, TCP, from port: 22, to port: 22, ALLOW" already exists`)
 
+	// Rules for protocols without ports have none, whatever the request says: Terraform plans a change otherwise.
+	esp := []ec2types.IpPermission{{IpProtocol: aws.String("50"), FromPort: aws.Int32(0), ToPort: aws.Int32(0), IpRanges: []ec2types.IpRange{{CidrIp: aws.String("10.0.0.0/8")}}}}
+	must(w.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: web, IpPermissions: esp}))(t)
+	got := must(w.DescribeSecurityGroups(ctx, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{*web}}))(t).SecurityGroups[0].IpPermissions[0]
+	if *got.IpProtocol != "50" || got.FromPort != nil || got.ToPort != nil {
+		t.Errorf("permission %s from %v to %v, want 50 without ports", *got.IpProtocol, got.FromPort, got.ToPort)
+	}
+	must(w.RevokeSecurityGroupIngress(ctx, &awsec2.RevokeSecurityGroupIngressInput{GroupId: web, IpPermissions: esp}))(t)
+
 	_, err = w.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: web})
 	wantError(t, err, "DependencyViolation", "resource "+*web+" has a dependent object")
 	rules := must(w.DescribeSecurityGroupRules(ctx, &awsec2.DescribeSecurityGroupRulesInput{Filters: filter("group-id", *db)}))(t).SecurityGroupRules

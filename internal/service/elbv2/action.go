@@ -14,7 +14,7 @@ import (
 const maxForwarded = 5
 
 // checkActions validates the actions of a listener or rule and returns them as they are described:
-// with an order, and with both forms of forwarding.
+// with an order, which may have gaps, and with both forms of forwarding.
 func (s *Service) checkActions(r store.Reader, sc scope, lb *loadBalancerRecord, protocol elbv2types.ProtocolEnum, in []elbv2types.Action) ([]elbv2types.Action, error) {
 	if len(in) == 0 {
 		return nil, errMissing("default action")
@@ -43,7 +43,7 @@ func (s *Service) checkActions(r store.Reader, sc scope, lb *loadBalancerRecord,
 		if err := s.checkAction(r, sc, lb, protocol, a); err != nil {
 			return nil, err
 		}
-		if lb.application() {
+		if lb.application() && a.Order == nil {
 			a.Order = aws.Int32(int32(i + 1)) //nolint:gosec // a few
 		}
 	}

@@ -136,6 +136,9 @@ func (s *Service) checkSecure(sc scope, l *elbv2types.Listener) error {
 			return &elbv2types.ALPNPolicyNotSupportedException{Message: aws.String("The specified ALPN policy is not supported.")}
 		}
 	}
+	if l.Protocol == elbv2types.ProtocolEnumHttps && l.MutualAuthentication == nil {
+		l.MutualAuthentication = &elbv2types.MutualAuthenticationAttributes{Mode: aws.String("off")} // as every HTTPS listener is described
+	}
 	if m := l.MutualAuthentication; m != nil && text(m.Mode) != "off" && text(m.Mode) != "passthrough" {
 		return errConfiguration("A trust store must be specified for mutual authentication mode '%s'", text(m.Mode)) // from memory
 	}

@@ -285,6 +285,11 @@ func TestListenersAndRules(t *testing.T) {
 	if err := create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-TLS13-1-2-2021-06")); err != nil {
 		t.Fatal(err)
 	}
+	for _, l := range testkit.Must(w.DescribeListeners(ctx, &awselbv2.DescribeListenersInput{LoadBalancerArn: app.LoadBalancerArn}))(t).Listeners {
+		if m := l.MutualAuthentication; (m != nil && *m.Mode == "off") != (l.Protocol == elbv2types.ProtocolEnumHttps) {
+			t.Errorf("mutual authentication of the %s listener: %+v", l.Protocol, m)
+		}
+	}
 
 	path := func(p string) []elbv2types.RuleCondition {
 		return []elbv2types.RuleCondition{{Field: aws.String("path-pattern"), Values: []string{p}}}
@@ -295,8 +300,11 @@ func TestListenersAndRules(t *testing.T) {
 	_, err = w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(11), Conditions: []elbv2types.RuleCondition{{Field: aws.String("moon")}}, Actions: forward(api)})
 	testkit.WantErrorWith(t, err, "ValidationError", "Condition field 'moon' must be one of '[path-pattern,host-header,http-header,http-request-method,query-string,source-ip]'")
 	second := testkit.Must(w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(5), Conditions: path("/y"), Actions: []elbv2types.Action{{
-		Type: elbv2types.ActionTypeEnumFixedResponse, FixedResponseConfig: &elbv2types.FixedResponseActionConfig{StatusCode: aws.String("404")},
+		Type: elbv2types.ActionTypeEnumFixedResponse, Order: aws.Int32(4), FixedResponseConfig: &elbv2types.FixedResponseActionConfig{StatusCode: aws.String("404")},
 	}}}))(t).Rules[0]
+	if *rule.Actions[0].Order != 1 || *second.Actions[0].Order != 4 {
+		t.Errorf("the actions are the %d. and the %d., want 1 if none is given, and 4 as it was given", *rule.Actions[0].Order, *second.Actions[0].Order)
+	}
 	order := func() string {
 		var out []string
 		for _, r := range testkit.Must(w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http}))(t).Rules {

@@ -44,6 +44,16 @@ func GroupIdentifiers(r store.Reader, sc resource.Scope, groups []string) []ec2t
 	return out
 }
 
+// association returns the public address associated with a private one, or nil. It has no DNS name in a VPC without DNS
+// hostnames.
+func (s *Service) association(sc resource.Scope, e record.NetworkInterface, private string) *ec2types.NetworkInterfaceAssociation {
+	a := e.Association(sc, private)
+	if a != nil && !record.DNSHostnames(s.Store, sc, e.VPCID) {
+		a.PublicDnsName = aws.String("")
+	}
+	return a
+}
+
 func (s *Service) sdkInterface(sc resource.Scope, e record.NetworkInterface) ec2types.NetworkInterface {
 	out := ec2types.NetworkInterface{
 		NetworkInterfaceId: aws.String(e.ID),
@@ -63,7 +73,7 @@ func (s *Service) sdkInterface(sc resource.Scope, e record.NetworkInterface) ec2
 		RequesterId:        resource.Optional(e.RequesterID),
 		Groups:             GroupIdentifiers(s.Store, sc, e.Groups),
 		Ipv6Addresses:      []ec2types.NetworkInterfaceIpv6Address{},
-		Association:        e.Association(sc, e.Addresses[0]),
+		Association:        s.association(sc, e, e.Addresses[0]),
 		TagSet:             e.Tags.SDK(),
 	}
 	for i, a := range e.IPv6 {
@@ -81,7 +91,7 @@ func (s *Service) sdkInterface(sc resource.Scope, e record.NetworkInterface) ec2
 	for i, a := range e.Addresses {
 		addr := ec2types.NetworkInterfacePrivateIpAddress{
 			Primary: aws.Bool(i == 0), PrivateIpAddress: aws.String(a), PrivateDnsName: aws.String(record.PrivateDNSName(sc.Region, a)),
-			Association: e.Association(sc, a),
+			Association: s.association(sc, e, a),
 		}
 		out.PrivateIpAddresses = append(out.PrivateIpAddresses, addr)
 	}
@@ -410,7 +420,7 @@ func (s *Service) InterfaceFields(sc resource.Scope) filter.Fields[record.Networ
 		return func(e v) []string {
 			var out []string
 			for _, a := range e.Addresses {
-				if as := e.Association(sc, a); as != nil && get(as) != nil {
+				if as := s.association(sc, e, a); as != nil && get(as) != nil {
 					out = append(out, *get(as))
 				}
 			}

@@ -92,6 +92,7 @@ type entryRequest struct {
 }
 
 func (q entryRequest) parse() (record.NetworkACLEntry, error) {
+	q.action = ec2types.RuleAction(strings.ToLower(string(q.action))) // as EC2 returns it
 	e := record.NetworkACLEntry{Egress: aws.ToBool(q.egress), Allow: q.action == ec2types.RuleActionAllow}
 	switch {
 	case q.number == nil:

@@ -246,7 +246,8 @@ func Permissions(rules []SecurityGroupRule, egress bool) []ec2types.IpPermission
 				IpProtocol: aws.String(r.Protocol), IpRanges: []ec2types.IpRange{}, Ipv6Ranges: []ec2types.Ipv6Range{},
 				PrefixListIds: []ec2types.PrefixListId{}, UserIdGroupPairs: []ec2types.UserIdGroupPair{},
 			}
-			if r.Protocol != "-1" {
+			switch r.Protocol {
+			case "tcp", "udp", "icmp", "icmpv6": // rules for other protocols have no ports
 				p.FromPort, p.ToPort = aws.Int32(r.From), aws.Int32(r.To)
 			}
 			out = append(out, p)

@@ -130,11 +130,16 @@ func (i Instance) PublicDNSName(r store.Reader, sc resource.Scope) string {
 	if i.PublicIP == "" {
 		return ""
 	}
-	v, err := VPCs.Get(r, sc.Key(i.VPCID))
-	if err != nil || !v.DNSHostnames || v.NoDNSSupport {
+	if !DNSHostnames(r, sc, i.VPCID) {
 		return ""
 	}
 	return PublicDNSName(sc.Region, i.PublicIP)
+}
+
+// DNSHostnames reports whether public addresses in a VPC have DNS names.
+func DNSHostnames(r store.Reader, sc resource.Scope, vpc string) bool {
+	v, err := VPCs.Get(r, sc.Key(vpc))
+	return err == nil && v.DNSHostnames && !v.NoDNSSupport
 }
 
 // AttachedInterfaces returns the instance's interfaces by device index.

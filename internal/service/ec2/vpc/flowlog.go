@@ -21,6 +21,19 @@ import (
 // https://docs.aws.amazon.com/vpc/latest/userguide/flow-log-records.html
 const defaultLogFormat = "${version} ${account-id} ${interface-id} ${srcaddr} ${dstaddr} ${srcport} ${dstport} ${protocol} ${packets} ${bytes} ${start} ${end} ${action} ${log-status}"
 
+// defaultTransitFormat is the default format of transit gateways' flow logs.
+// https://docs.aws.amazon.com/vpc/latest/tgw/tgw-flow-logs.html
+const defaultTransitFormat = "${version} ${resource-type} ${account-id} ${tgw-id} ${tgw-attachment-id} ${tgw-src-vpc-account-id} ${tgw-dst-vpc-account-id} " +
+	"${tgw-src-vpc-id} ${tgw-dst-vpc-id} ${tgw-src-subnet-id} ${tgw-dst-subnet-id} ${tgw-src-eni} ${tgw-dst-eni} ${tgw-src-az-id} ${tgw-dst-az-id} " +
+	"${tgw-pair-attachment-id} ${srcaddr} ${dstaddr} ${srcport} ${dstport} ${protocol} ${packets} ${bytes} ${start} ${end} ${log-status} ${type} " +
+	"${packets-lost-no-route} ${packets-lost-blackhole} ${packets-lost-mtu-exceeded} ${packets-lost-ttl-expired} ${tcp-flags} ${region} ${flow-direction} " +
+	"${pkt-src-aws-service} ${pkt-dst-aws-service}"
+
+// ofTransit reports whether a flow log is of a transit gateway or an attachment, for which there is no type of traffic.
+func ofTransit(in *awsec2.CreateFlowLogsInput) bool {
+	return in.ResourceType == ec2types.FlowLogsResourceTypeTransitGateway || in.ResourceType == ec2types.FlowLogsResourceTypeTransitGatewayAttachment
+}
+
 // parseFlowLog checks everything that does not depend on the resource.
 func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 	f := record.FlowLog{
@@ -33,6 +46,9 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 	}
 	if f.Format == "" {
 		f.Format = defaultLogFormat
+		if ofTransit(in) {
+			f.Format = defaultTransitFormat
+		}
 	}
 	if f.Interval == 0 {
 		f.Interval = 600
@@ -46,6 +62,9 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 	switch ec2types.TrafficType(f.TrafficType) {
 	case ec2types.TrafficTypeAccept, ec2types.TrafficTypeReject, ec2types.TrafficTypeAll:
 	case "":
+		if ofTransit(in) {
+			break // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFlowLogs.html
+		}
 		return f, ec2err.Missing("trafficType")
 	default:
 		return f, ec2err.InvalidValue(f.TrafficType, "trafficType", "")
@@ -105,6 +124,16 @@ func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsI
 	case ec2types.FlowLogsResourceTypeNetworkInterface:
 		find = func(r store.Reader, id string) error {
 			_, err := resource.Get(r, record.NetworkInterfaces, sc, id)
+			return err
+		}
+	case ec2types.FlowLogsResourceTypeTransitGateway:
+		find = func(r store.Reader, id string) error {
+			_, err := resource.Get(r, record.TransitGateways, sc, id)
+			return err
+		}
+	case ec2types.FlowLogsResourceTypeTransitGatewayAttachment:
+		find = func(r store.Reader, id string) error {
+			_, err := resource.Get(r, record.TransitAttachments, sc, id)
 			return err
 		}
 	default:

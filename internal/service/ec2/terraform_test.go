@@ -1,0 +1,68 @@
+package ec2_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// The acceptance tests of Terraform's AWS provider, which run against AWS, expect these answers.
+
+func TestPublicNamesNeedDNSHostnames(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	n := newNetwork(t, w, "10.7.0.0/16")
+	e := *must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &n.public}))(t).NetworkInterface.NetworkInterfaceId
+	must(w.AssociateAddress(ctx, &awsec2.AssociateAddressInput{AllocationId: aws.String(w.allocate(t)), NetworkInterfaceId: &e}))(t)
+	name := func() string {
+		a := must(w.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{e}}))(t).NetworkInterfaces[0]
+		if *a.Association.PublicDnsName != *a.PrivateIpAddresses[0].Association.PublicDnsName {
+			t.Errorf("names %q and %q", *a.Association.PublicDnsName, *a.PrivateIpAddresses[0].Association.PublicDnsName)
+		}
+		return *a.Association.PublicDnsName
+	}
+	if got := name(); got != "" {
+		t.Errorf("name %q in a VPC without DNS hostnames", got)
+	}
+	must(w.ModifyVpcAttribute(ctx, &awsec2.ModifyVpcAttributeInput{VpcId: &n.vpc, EnableDnsHostnames: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}))(t)
+	if got := name(); got == "" {
+		t.Error("no name in a VPC with DNS hostnames")
+	}
+}
+
+func TestFlowLogsOfTransitGatewaysHaveNoTypeOfTraffic(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	g := *must(w.CreateTransitGateway(ctx, &awsec2.CreateTransitGatewayInput{}))(t).TransitGateway.TransitGatewayId
+	in := &awsec2.CreateFlowLogsInput{
+		ResourceIds: []string{g}, ResourceType: "TransitGateway", MaxAggregationInterval: aws.Int32(60), LogDestinationType: "s3", LogDestination: aws.String("arn:aws:s3:::logs"),
+	}
+	out := must(w.CreateFlowLogs(ctx, in))(t)
+	if len(out.FlowLogIds) != 1 {
+		t.Fatalf("flow logs %+v", out)
+	}
+	if got := must(w.DescribeFlowLogs(ctx, &awsec2.DescribeFlowLogsInput{FlowLogIds: out.FlowLogIds}))(t).FlowLogs[0]; *got.ResourceId != g || got.TrafficType != "" {
+		t.Errorf("flow log of %s with traffic %q", *got.ResourceId, got.TrafficType)
+	}
+	in.ResourceType, in.ResourceIds = "VPC", []string{w.vpc(t, "10.8.0.0/16")}
+	_, err := w.CreateFlowLogs(ctx, in)
+	wantError(t, err, "MissingParameter", "The request must contain the parameter trafficType")
+}
+
+func TestRuleActionsInAnyCase(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	vpc := w.vpc(t, "10.9.0.0/16")
+	acl := must(w.CreateNetworkAcl(ctx, &awsec2.CreateNetworkAclInput{VpcId: &vpc}))(t).NetworkAcl.NetworkAclId
+	in := &awsec2.CreateNetworkAclEntryInput{NetworkAclId: acl, RuleNumber: aws.Int32(1), Protocol: aws.String("-1"), RuleAction: "Allow", Egress: aws.Bool(false), CidrBlock: aws.String("10.0.0.0/8")}
+	must(w.CreateNetworkAclEntry(ctx, in))(t)
+	found := false
+	for _, e := range must(w.DescribeNetworkAcls(ctx, &awsec2.DescribeNetworkAclsInput{NetworkAclIds: []string{*acl}}))(t).NetworkAcls[0].Entries {
+		found = found || *e.RuleNumber == 1 && e.RuleAction == "allow"
+	}
+	if !found {
+		t.Error("the entry is not there, or its action is not in lower case")
+	}
+	in.RuleNumber, in.RuleAction = aws.Int32(2), "permit"
+	_, err := w.CreateNetworkAclEntry(ctx, in)
+	wantError(t, err, "InvalidParameterValue", "Value (permit) for parameter ruleAction is invalid.")
+}
