@@ -295,6 +295,14 @@ func TestRefusals(t *testing.T) {
 		{`{"Resources": {"A": {"Type": "AWS::X::Y"}, "B": {"Type": "AWS::Z::W"}}}`, "ValidationError", "Template format error: Unrecognized resource types: [AWS::X::Y, AWS::Z::W]", nil},
 		{strings.Repeat(" ", 51201), "ValidationError", "1 validation error detected: Value '…", nil},
 		{queue, "ValidationError", "1 validation error detected: Value '*x' at 'stackName' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*", func(in *awscloudformation.CreateStackInput) { in.StackName = aws.String("*x") }},
+		{queue, "ValidationError", "1 validation error detected: Value 'aws:x' at 'tags' failed to satisfy constraint: the prefix aws: is reserved", func(in *awscloudformation.CreateStackInput) {
+			in.Tags = []cloudformationtypes.Tag{{Key: aws.String("aws:x"), Value: aws.String("y")}}
+		}},
+		{queue, "ValidationError", "1 validation error detected: Value at 'tags' failed to satisfy constraint: Member must have length less than or equal to 50", func(in *awscloudformation.CreateStackInput) {
+			for i := range 51 {
+				in.Tags = append(in.Tags, cloudformationtypes.Tag{Key: aws.String(fmt.Sprint("k", i)), Value: aws.String("v")})
+			}
+		}},
 		{queue, "ValidationError", "Role arn:aws:iam::111122223333:role/none is invalid or cannot be assumed", func(in *awscloudformation.CreateStackInput) {
 			in.RoleARN = aws.String("arn:aws:iam::111122223333:role/none")
 		}},

@@ -27,7 +27,6 @@ import (
 var stackName = regexp.MustCompile(`^[a-zA-Z][-a-zA-Z0-9]*$`)
 
 const (
-	maxTags      = 50
 	maxBody      = 51200
 	maxStackName = 128
 	stackTyp     = "AWS::CloudFormation::Stack"
@@ -327,16 +326,13 @@ func stackTags(in []cloudformationtypes.Tag) ([]tagRecord, error) {
 	for _, t := range in {
 		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
 		if tagging.IsReserved(key) {
-			return nil, invalid("1 validation error detected: Value '%s' at 'tags' failed to satisfy constraint: the prefix aws: is reserved", key) // our own wording
+			return nil, violated(key, "tags", "the prefix aws: is reserved") // our own wording
 		}
 		if i := slices.IndexFunc(out, func(o tagRecord) bool { return o.Key == key }); i >= 0 {
 			out[i].Value = value
 			continue
 		}
 		out = append(out, tagRecord{key, value})
-	}
-	if len(out) > maxTags {
-		return nil, invalid("1 validation error detected: Value '%d tags' at 'tags' failed to satisfy constraint: Member must have length less than or equal to %d", len(out), maxTags)
 	}
 	return out, nil
 }
