@@ -35,29 +35,11 @@ func TestBenchContainers(t *testing.T) {
 	d := upContainers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
-	archive, err := testkit.ImageArchive(flowImage, "./testdata/flow", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "flow.tar")
-	if err := os.WriteFile(file, archive, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(d.bin, "image", "load", file, "--data-dir", d.dir).CombinedOutput(); err != nil {
-		t.Fatalf("image load: %v\n%s", err, out)
-	}
+	d.loadFlow(t)
 	role, nodeRole := d.roles(ctx)
 	subnets := d.subnets(ctx)
 	d.createCluster(ctx, "c", role, subnets)
-	kc := d.kubeconfig("c")
-	kubectl := func(args ...string) string {
-		t.Helper()
-		out, err := d.kubectl(kc, args...)
-		if err != nil {
-			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
-		}
-		return strings.TrimSpace(out)
-	}
+	kubectl := d.kubectlFor(t, "c")
 	begun := time.Now()
 	d.join(ctx, "c", nodeRole, subnets, 1, 2)
 	if t.Failed() {
@@ -71,7 +53,7 @@ func TestBenchContainers(t *testing.T) {
 	for i := range 11 {
 		name := fmt.Sprint("p", i)
 		begun := time.Now()
-		kubectl("run", name, "--image", flowImage)
+		kubectl("run", name, "--image")
 		kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=1m")
 		took = append(took, time.Since(begun))
 	}
@@ -114,52 +96,33 @@ func TestBenchContainers(t *testing.T) {
 	d.timeDown(t)
 }
 
-// claims measures the time from a claim of an EBS volume until a pod has mounted it.
-func claims(ctx context.Context, t *testing.T, d *drydock, kubectl func(args ...string) string) {
+// kubectlFor returns a function that runs kubectl for a cluster.
+func (d *drydock) kubectlFor(t *testing.T, cluster string) func(args ...string) string {
+	kc := d.kubeconfig(cluster)
+	return func(args ...string) string {
+		t.Helper()
+		out, err := d.kubectl(kc, args...)
+		if err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(out)
+	}
+}
+
+// loadFlow gives the nodes the image of flow.
+func (d *drydock) loadFlow(t *testing.T) {
 	t.Helper()
-	c := awseks.NewFromConfig(d.config())
-	role := d.role(ctx, "ebs", "pods.eks.amazonaws.com", "service-role/AmazonEBSCSIDriverPolicy")
-	for _, in := range []awseks.CreateAddonInput{
-		{AddonName: aws.String("eks-pod-identity-agent")},
-		{AddonName: aws.String("aws-ebs-csi-driver"), PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{{RoleArn: &role, ServiceAccount: aws.String("ebs-csi-controller-sa")}}},
-	} {
-		in.ClusterName = aws.String("c")
-		if _, err := c.CreateAddon(ctx, &in); err != nil {
-			t.Fatal(err)
-		}
+	archive, err := testkit.ImageArchive(flowImage, "./testdata/flow", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	kubectl("-n", "kube-system", "rollout", "status", "deployment/ebs-csi-controller", "--timeout=2m")
-	kubectl("-n", "kube-system", "rollout", "status", "daemonset/ebs-csi-node", "--timeout=2m")
-	manifest := filepath.Join(t.TempDir(), "claim.yaml")
-	var took []time.Duration
-	for i := range 7 {
-		if err := os.WriteFile(manifest, fmt.Appendf(nil, `
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: ebs}
-provisioner: ebs.csi.aws.com
-volumeBindingMode: WaitForFirstConsumer
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: claim-%[1]d}
-spec: {accessModes: [ReadWriteOnce], storageClassName: ebs, resources: {requests: {storage: 1Gi}}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: claim-%[1]d}
-spec:
-  containers: [{name: flow, image: %[2]q, volumeMounts: [{name: data, mountPath: /data}]}]
-  volumes: [{name: data, persistentVolumeClaim: {claimName: claim-%[1]d}}]
-`, i, flowImage), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		begun := time.Now()
-		kubectl("apply", "-f", manifest)
-		kubectl("wait", "--for=condition=Ready", fmt.Sprint("pod/claim-", i), "--timeout=1m")
-		took = append(took, time.Since(begun))
+	file := filepath.Join(t.TempDir(), "flow.tar")
+	if err := os.WriteFile(file, archive, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("kubectl apply of a claim and its pod until kubectl wait says Ready, two commands: median %v of %v", median(took), took)
+	if out, err := exec.Command(d.bin, "image", "load", file, "--data-dir", d.dir).CombinedOutput(); err != nil {
+		t.Fatalf("image load: %v\n%s", err, out)
+	}
 }
 
 // TestBenchMachines starts 50 machines that run containers at once.
