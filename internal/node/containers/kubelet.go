@@ -95,6 +95,13 @@ func (i *instance) startKubelet(ctx context.Context, cfg *userdata.Config, shape
 	if err := i.machine.Write(ctx, "/etc/kubernetes/pki/ca.crt", c.ca(), 0o644); err != nil {
 		return err
 	}
+	if b, err := attachments(i.in.Type.Name); err != nil {
+		return err
+	} else if b != nil {
+		if err := i.machine.Write(ctx, attachmentsFile, b, 0o644); err != nil {
+			return err
+		}
+	}
 	memory := shape.Capacity[corev1.ResourceMemory]
 	var labels []string
 	for _, k := range slices.Sorted(maps.Keys(shape.Labels)) {

@@ -143,7 +143,7 @@ func ec2Client(ctx context.Context) (*ec2.Client, error) {
 // An instance is where the program runs.
 type instance struct {
 	id, kind, region, zone string
-	attachments            int64 // network interfaces and volumes of the instance itself; 0 if unknown
+	interfaces, volumes    int64 // that it has itself; 0 if unknown
 }
 
 // findInstance asks the instance metadata service or, where pods do not reach it, the Node.
@@ -154,7 +154,7 @@ func findInstance(ctx context.Context) (instance, error) {
 	doc, err := client.GetInstanceIdentityDocument(call, nil)
 	if err == nil {
 		i := instance{id: doc.InstanceID, kind: doc.InstanceType, region: doc.Region, zone: doc.AvailabilityZone}
-		i.attachments = count(call, client, "network/interfaces/macs/") + count(call, client, "block-device-mapping/") - 1 // ami and root are the same
+		i.interfaces, i.volumes = count(call, client, "network/interfaces/macs/"), count(call, client, "block-device-mapping/")-1 // ami and root are the same
 		return i, nil
 	}
 	i, nerr := instanceOfNode(ctx, os.Getenv("CSI_NODE_NAME"))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -21,9 +22,41 @@ const volumeDir = "/var/lib/kubelet/drydock-volumes"
 // folder is what pods see of a volume.
 const folder = "volume"
 
-// attachments is how many network interfaces and volumes most instance types can have.
+// attachmentsFile is where a machine of Drydock's says how many volumes its instance type can have. Upstream's driver has a table.
+const attachmentsFile = "/var/lib/kubelet/drydock-attachments.json"
+
+// attachments is how many volumes an instance can have, its own included. Unless they are dedicated, each network interface after
+// the first takes the place of one.
 // https://docs.aws.amazon.com/ebs/latest/userguide/volume_limits.html
-const attachments = 28
+type attachments struct {
+	Volumes   int64 `json:"volumes"`
+	Dedicated bool  `json:"dedicated"`
+}
+
+// attachmentLimit reads the file. Without it, the limit is that of most types.
+func attachmentLimit() (attachments, error) {
+	out := attachments{Volumes: 27}
+	b, err := os.ReadFile(attachmentsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	return out, json.Unmarshal(b, &out)
+}
+
+// left returns how many claims an instance can have, as upstream's driver counts them. reserved is negative if it is not set.
+func (a attachments) left(own instance, reserved int64) int64 {
+	left := a.Volumes
+	if !a.Dedicated {
+		left -= max(own.interfaces-1, 0)
+	}
+	if reserved < 0 {
+		reserved = max(own.volumes, 1) // at least the root volume
+	}
+	return max(left-reserved, 1)
+}
 
 // nodeServer shows a node's volumes in pods.
 type nodeServer struct {
@@ -40,14 +73,11 @@ func (s *nodeServer) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest)
 	}
 	limit := s.limit
 	if limit < 0 {
-		own := here.attachments
-		if own == 0 {
-			own = 2 // an interface and a root volume
+		most, err := attachmentLimit()
+		if err != nil {
+			return nil, status.Errorf(codes.Internal, "could not read how many volumes the instance can have: %v", err)
 		}
-		if s.reserved >= 0 {
-			own = s.reserved + 1
-		}
-		limit = max(attachments-own, 1)
+		limit = most.left(here, s.reserved)
 	}
 	segments := map[string]string{zoneKey: here.zone, "topology." + s.driver + "/zone": here.zone}
 	if s.driver == driverName {
