@@ -17,6 +17,7 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/drydock-dev/drydock/internal/authz"
@@ -184,6 +185,15 @@ func TestUnknownKeysFailClosed(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestDenialsWithoutResource: Route 53 names no resource if the action has none. https://github.com/kubernetes-sigs/external-dns/issues/4219
+func TestDenialsWithoutResource(t *testing.T) {
+	call := awsapi.Call{Service: "route53", Operation: "ListHostedZones"}
+	want := " is not authorized to perform: route53:ListHostedZones because no identity-based policy allows the route53:ListHostedZones action"
+	if err := decide(t, call, &awsroute53.ListHostedZonesInput{}, allow("s3:*", "*", ""), ""); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q in it", err, want)
 	}
 }
 

@@ -119,8 +119,8 @@ func (d *Denial) message() string {
 		b.WriteString("You are not authorized to perform this operation. ")
 	}
 	b.WriteString("User: " + cmp.Or(d.Principal.ARN, PrincipalOf(d.Principal).Service) + " is not authorized to perform: " + dec.Action)
-	// EC2 leaves out the resource if the action has none.
-	if dec.Resource != "" && (dec.Resource != "*" || !ec2) {
+	// EC2 and Route 53 leave out the resource if the action has none. https://github.com/kubernetes-sigs/external-dns/issues/4219
+	if dec.Resource != "" && (dec.Resource != "*" || !ec2 && d.Service != "route53") {
 		b.WriteString(" on resource: " + d.display())
 	}
 	switch {
