@@ -14,7 +14,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build nodebin dist demo run test check lint vet typecheck vulncheck generate sums verify-generated compat failures failures-containers failures-twins fixture golden e2e eksctl cdk karpenter awscli2 conformance-tests conformance soak advice race race-e2e bench fuzz clean
+.PHONY: help build nodebin dist demo run test check lint vet typecheck vulncheck generate sums verify-generated compat failures failures-containers failures-twins fixture golden e2e flakes eksctl cdk karpenter awscli2 conformance-tests conformance soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -157,8 +157,16 @@ unplayed: # name the scripts that are not run because such programs are missing
 	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar, karpenter_capacity.txtar and karpenter_ssh.txtar ARE NOT RUN: there is no karpenter: make karpenter"
 	@[ -e bin/controllers/aws-load-balancer-controller/image.tar ] || echo "e2e: containers-lbc.txtar IS NOT RUN: there is no image of the AWS Load Balancer Controller: make controllers"
 	@[ -e bin/controllers/karpenter/image.tar ] || echo "e2e: containers-karpenter.txtar IS NOT RUN: there is no image of Karpenter: make controllers"
+	@[ -e bin/controllers/external-dns/image.tar ] || echo "e2e: containers-external-dns.txtar IS NOT RUN: there is no image of ExternalDNS: make controllers"
 	@command -v terraform > /dev/null && [ -n "$$TERRAFORM_PLUGINS" ] || echo "e2e: terraform_eks.txtar and import_terraform.txtar ARE NOT RUN: they need terraform, and TERRAFORM_PLUGINS with the AWS provider"
 	@command -v aws2 > /dev/null || echo "e2e: AWS CLI 2 IS NOT RUN by instance_connect.txtar: there is no aws2: make awscli2"
+
+SCRIPTS ?= containers.*
+N ?= 20
+flakes: export PATH := $(CURDIR)/bin:$(PATH)
+flakes: build ## run the end-to-end scripts SCRIPTS, a regular expression (default: those of nodes that run containers), N times (default 20), and count their results; the output is in bin/flakes.log
+	@$(GO) test -v -count=$(N) -timeout 0 -run 'TestScripts/^($(SCRIPTS))$$' ./test/e2e > bin/flakes.log 2>&1; code=$$?; \
+	awk '$$1 == "---" && $$3 ~ /^TestScripts\// { sub("TestScripts/", "", $$3); n[$$3 " " $$2]++ } END { for (k in n) print n[k], k }' bin/flakes.log | sort -k2; exit $$code
 
 EKSCTL ?= v0.230.0
 eksctl: ## build bin/eksctl of the release EKSCTL, for e2e: from EKSCTL_SOURCE, or a clone of its repository

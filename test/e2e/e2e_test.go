@@ -75,7 +75,7 @@ const controllers = "../../bin/controllers"
 // REQUIRE_CLIENTS=1 a missing one is an error. [mounts]: mount namespaces are permitted.
 // [containers]: nodes can run containers; under REQUIRE_CLIENTS=1 it is an error if they cannot, except with
 // DRYDOCK_WITHOUT_CONTAINERS=1.
-// [controllers:a,b]: make controllers has built the images of these controllers, and Helm.
+// [controllers:a,b]: make controllers has built these programs, and the images of those that are controllers.
 // [cdk]: CDK's program is installed, and its library beside it.
 // [awscli2]: AWS CLI 2 is there, as aws2. Not every system has packages of it.
 // [terraform]: Terraform is there, and the folder TERRAFORM_PLUGINS has its AWS provider.
@@ -109,12 +109,8 @@ func condition(cond string) (bool, error) {
 		return r.Available, nil
 	}
 	if names, ok := strings.CutPrefix(cond, "controllers:"); ok {
-		files := []string{"helm/helm"}
 		for name := range strings.SplitSeq(names, ",") {
-			files = append(files, name+"/image.tar")
-		}
-		for _, file := range files {
-			if _, err := os.Stat(filepath.Join(controllers, file)); err != nil {
+			if _, err := os.Stat(filepath.Join(controllers, name, name)); err != nil {
 				return false, nil
 			}
 		}

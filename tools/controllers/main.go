@@ -45,6 +45,12 @@ var all = []controller{
 		files: map[string]string{"chart": "charts/karpenter", "crds": "pkg/apis/crds"},
 	},
 	{
+		// The newest release that builds with this Go.
+		name: "external-dns", module: "sigs.k8s.io/external-dns", version: "v0.21.0", pkg: ".",
+		image: "registry.k8s.io/external-dns/external-dns:v0.21.0", path: "/ko-app/external-dns", user: "65532",
+		files: map[string]string{"manifests": "kustomize"},
+	},
+	{
 		name: "helm", module: "helm.sh/helm/v3", version: "v3.22.0", pkg: "./cmd/helm",
 	},
 }
