@@ -175,7 +175,7 @@ func (s *Service) UploadPartCopy(ctx context.Context, in *awss3.UploadPartCopyIn
 		p.Checksum.show(result)
 	}
 	return &awss3.UploadPartCopyOutput{
-		CopyPartResult: result, CopySourceVersionId: from.shownVersion(src),
+		CopyPartResult: result, CopySourceVersionId: from.newVersionID(src),
 		ServerSideEncryption: u.Encryption.algorithm(), SSEKMSKeyId: u.Encryption.keyID(), BucketKeyEnabled: u.Encryption.bucketKey(),
 	}, nil
 }

@@ -179,8 +179,8 @@ func (s *Service) write(ctx context.Context, b *bucket, o *objectRecord, c condi
 	return err
 }
 
-// newVersionID returns the version ID for the response to a write. While versioning is suspended, there is none
-// ([recorded] test_s3_api, test_put_object_on_suspended_bucket).
+// newVersionID returns the version ID for the response to PutObject, and of a copy's source. There is none while versioning is
+// suspended ([recorded] test_s3_api, test_put_object_on_suspended_bucket; test_s3, test_s3_copy_object_in_place_suspended_only).
 func (b *bucket) newVersionID(o *objectRecord) *string {
 	if o.Version == nullVersion {
 		return nil

@@ -39,7 +39,7 @@ func (s *Service) CopyObject(ctx context.Context, in *awss3.CopyObjectInput) (*a
 			ContentLanguage: aws.ToString(in.ContentLanguage), CacheControl: aws.ToString(in.CacheControl), Expires: httpTime(in.Expires),
 			Redirect: o.Redirect, StorageClass: o.StorageClass, Metadata: in.Metadata,
 		}
-	} else if b.key == from.key && o.Key == src.Key && in.StorageClass == "" && in.WebsiteRedirectLocation == nil && in.ServerSideEncryption == "" && !versioned(in.CopySource) {
+	} else if b.key == from.key && o.Key == src.Key && b.Encryption == nil && src.Encryption.Key == "" && in.StorageClass == "" && in.WebsiteRedirectLocation == nil && in.ServerSideEncryption == "" && !versioned(in.CopySource) {
 		return nil, errSelfCopy()
 	}
 	if in.TaggingDirective == s3types.TaggingDirectiveReplace {
@@ -70,18 +70,15 @@ func (s *Service) CopyObject(ctx context.Context, in *awss3.CopyObjectInput) (*a
 	result := &s3types.CopyObjectResult{ETag: quoted(o.ETag), LastModified: &o.Modified}
 	o.Checksum.show(result)
 	return &awss3.CopyObjectOutput{
-		CopyObjectResult: result, VersionId: b.newVersionID(&o), CopySourceVersionId: from.shownVersion(src),
+		CopyObjectResult: result, VersionId: b.shownVersion(&o), CopySourceVersionId: from.newVersionID(src),
 		ServerSideEncryption: o.Encryption.algorithm(), SSEKMSKeyId: o.Encryption.keyID(), BucketKeyEnabled: o.Encryption.bucketKey(),
 	}, nil
 }
 
-// checkCopy checks the conditions of a copy. A source that was not modified is a failed condition, and a time in the
-// future is none ([recorded] test_s3_api, test_upload_part_copy_with_*).
+// checkCopy checks the conditions of a copy. A source that was not modified is a failed condition ([recorded] test_s3_api,
+// test_upload_part_copy_with_*).
 func (s *Service) checkCopy(o *objectRecord, match, noneMatch *string, modifiedSince, unmodifiedSince *time.Time) error {
-	if modifiedSince != nil && modifiedSince.After(s.now()) {
-		modifiedSince = nil
-	}
-	if c := failedCondition(o, match, noneMatch, modifiedSince, unmodifiedSince); c != "" {
+	if c := s.failedCondition(o, match, noneMatch, modifiedSince, unmodifiedSince); c != "" {
 		return errPrecondition("x-amz-copy-source-" + c)
 	}
 	return nil

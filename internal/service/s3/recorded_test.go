@@ -87,6 +87,14 @@ func TestRefusalsAsRecorded(t *testing.T) {
 		})
 	}
 
+	get := testkit.Must(c.GetObject(ctx, &awss3.GetObjectInput{Bucket: c.bucket, Key: aws.String("k"), IfModifiedSince: &later}))(t)
+	_ = get.Body.Close()
+
+	c.version("Suspended")
+	copied := testkit.Must(c.CopyObject(ctx, &awss3.CopyObjectInput{Bucket: c.bucket, Key: aws.String("k"), CopySource: source, MetadataDirective: "REPLACE"}))(t)
+	if aws.ToString(copied.VersionId) != "null" || copied.CopySourceVersionId != nil {
+		t.Errorf("a copy while versioning is suspended: %+v", copied)
+	}
 	c.version("Enabled")
 	marker := testkit.Must(c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k")}))(t)
 	for _, version := range []*string{nil, marker.VersionId} {
