@@ -47,7 +47,7 @@ nodebin: ## build the programs of nodes that run containers, which the next buil
 	cd tools/nodebin/coredns && GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/coredns .
 	cd tools/nodebin/csi && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/csi .
 	sh tools/nodebin/nft.sh $(NODEARCH) $(NODEBIN)/nft.tar
-	gzip -9nf $(NODEBIN)/drydock-node $(NODEBIN)/drydock-machine $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/csi $(NODEBIN)/nft.tar
+	rm -f $(NODEBIN)/*.gz && $(GO) run ./tools/nodebin/pack $(NODEBIN)/drydock-node $(NODEBIN)/drydock-machine $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/csi $(NODEBIN)/nft.tar
 	@ls -l $(NODEBIN)
 
 # A Go whose standard library has no known vulnerabilities (make vulncheck), whatever builds everything else.

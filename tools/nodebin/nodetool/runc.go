@@ -10,9 +10,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // realRunc is runc itself, and noLimits exists on machines without cgroup controllers.
@@ -33,6 +36,11 @@ func runc() error {
 				return err
 			}
 		}
+	}
+	// containerd's waits may end late, those of programs in containers may not: 50 µs are the kernel's default.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 50_000, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
 	}
 	return fmt.Errorf("starting runc: %w", syscall.Exec(realRunc, append([]string{"runc"}, os.Args[1:]...), os.Environ()))
 }

@@ -153,10 +153,9 @@ func (v *procView) meminfo() ([]byte, error) {
 
 // residentMemory returns the bytes of memory that the machine's processes use, as ps -e -o rss shows them.
 func residentMemory() int64 {
-	all, _ := filepath.Glob(procFiles + "/real/[0-9]*/statm")
 	var pages int64
-	for _, name := range all {
-		b, err := os.ReadFile(name)
+	for _, pid := range processes() {
+		b, err := os.ReadFile(filepath.Join(procFiles, "real", strconv.Itoa(pid), "statm"))
 		if err != nil {
 			continue // it has ended
 		}
@@ -166,6 +165,22 @@ func residentMemory() int64 {
 		}
 	}
 	return pages * int64(os.Getpagesize())
+}
+
+// processes returns the IDs of the machine's processes.
+func processes() (pids []int) {
+	dir, err := os.Open(procFiles + "/real")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // those that could be read
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // cpuinfo repeats the first processor of the real machine.
@@ -254,16 +269,8 @@ func (v *procView) stat() ([]byte, error) {
 
 // loadavg is an estimate from the processors in use: the kernel counts the processes of all machines together.
 func (v *procView) loadavg() ([]byte, error) {
-	all, err := filepath.Glob(procFiles + "/real/[0-9]*")
-	if err != nil {
-		return nil, err
-	}
-	last := 0
-	for _, name := range all {
-		pid, _ := strconv.Atoi(filepath.Base(name)) // what is not a number counts as 0
-		last = max(last, pid)
-	}
-	return fmt.Appendf(nil, "%.2f %.2f %.2f 1/%d %d\n", v.load[0], v.load[1], v.load[2], len(all), last), nil
+	all := processes()
+	return fmt.Appendf(nil, "%.2f %.2f %.2f 1/%d %d\n", v.load[0], v.load[1], v.load[2], len(all), slices.Max(append(all, 0))), nil
 }
 
 // nprocScript counts the machine's processors: nproc asks the kernel, which has those of the real machine.

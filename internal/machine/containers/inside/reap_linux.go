@@ -2,6 +2,7 @@ package inside
 
 import (
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,15 +12,20 @@ import (
 // reap waits for processes that have lost their parent, as the first process of a namespace must. A zombie that is still
 // there at the second look has nobody else who waits for it: package os/exec waits for its own at all times.
 func reap() {
-	before := map[int]bool{}
-	for range time.Tick(time.Second) {
-		now := zombies()
-		for pid := range now {
-			if before[pid] {
-				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	for {
+		for before := zombies(); len(before) > 0; {
+			time.Sleep(time.Second)
+			now := zombies()
+			for pid := range now {
+				if before[pid] {
+					_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+				}
 			}
+			before = now
 		}
-		before = now
+		<-ended
 	}
 }
 

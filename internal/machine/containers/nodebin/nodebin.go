@@ -8,7 +8,6 @@ package nodebin
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"embed"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -56,7 +56,7 @@ func dir() string { return "bin/linux-" + runtime.GOARCH }
 func Missing() []string {
 	var out []string
 	for _, name := range append(programs, nft) {
-		if _, err := fs.Stat(embedded, path.Join(dir(), name+".gz")); err != nil {
+		if _, err := fs.Stat(embedded, path.Join(dir(), name+".zst")); err != nil {
 			out = append(out, name)
 		}
 	}
@@ -70,9 +70,9 @@ func Open(name string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// expand writes a program. Gzip's checksum protects it.
+// expand writes a program. A checksum protects it.
 func expand(to io.Writer, name string) error {
-	f, err := embedded.Open(path.Join(dir(), name+".gz"))
+	f, err := embedded.Open(path.Join(dir(), name+".zst"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("this build of Drydock has no %s: make nodebin build", name)
 	}
@@ -80,9 +80,10 @@ func expand(to io.Writer, name string) error {
 		return err
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
+	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
 	if err == nil {
-		_, err = io.Copy(to, z)
+		defer z.Close()
+		_, err = z.WriteTo(to)
 	}
 	if err != nil {
 		return fmt.Errorf("embedded %s: %w", name, err)

@@ -15,6 +15,7 @@ import (
 func Modes() childproc.Modes {
 	return childproc.Modes{
 		launch.Containerd: func(ctx context.Context, _ childproc.Env) int {
+			relax()
 			go idle.Tend(ctx, func(bool) {})
 			return code(runContainerd(ctx))
 		},
@@ -23,6 +24,7 @@ func Modes() childproc.Modes {
 			if err := json.Unmarshal(env.Config, &cfg); err != nil {
 				return code(err)
 			}
+			relax()
 			go idle.Tend(ctx, func(bool) {})
 			return code(runKubelet(ctx, cfg))
 		},
