@@ -91,7 +91,8 @@ func (e *evaluator) step(env *scope, l *ast.CompositeLit) (s step, use bool, rea
 		case "Config":
 			switch c := catch(func() any { return text(e.expr(env, kv.Value)) }).(type) {
 			case string:
-				s.config, use = c, true
+				// Amazon Linux AMIs are deprecated, so that AWS no longer lists them either; later releases of the tests use Amazon Linux 2.
+				s.config, use = strings.ReplaceAll(c, `"amzn-ami-`, `"amzn2-ami-`), true
 			case unknown:
 				return s, false, "cannot be evaluated: " + c.why
 			}

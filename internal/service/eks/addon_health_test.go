@@ -50,6 +50,11 @@ func TestAddOnWhoseRoleLacksPermissions(t *testing.T) {
 		{ServiceAccount: aws.String("ebs-csi-controller-sa"), RoleArn: &role},
 	}})
 	w.issue("aws-ebs-csi-driver", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAddonPermissionFailure, fmt.Sprintf(lacks, "ebs-csi-controller-sa", "ec2:DescribeVolumes"))
+	// A DaemonSet without nodes has no pods that could fail.
+	objects := w.objects()
+	objects.spread(awsNode)
+	w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni"), ServiceAccountRoleArn: &role, PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{}})
+	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
 	// A change of the role's permissions takes effect without an update, in both directions.
 	w.iam.forbid(role)
 	w.waitAddon("aws-ebs-csi-driver", ekstypes.AddonStatusActive)

@@ -55,13 +55,16 @@ func reason(err error) string {
 
 // permissionIssue returns an issue if a role given to the add-on lacks permissions that its pods
 // need, or nil. Pods without a role of their own use the node's role, which is not the add-on's
-// concern.
+// concern. Neither is a role for which no pods run, in a cluster without nodes.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html
-func (s *Service) permissionIssue(ctx context.Context, cluster store.Key, a *addons.AddOn, p record.AddonSpec) (*ekstypes.AddonIssue, error) {
+func (s *Service) permissionIssue(ctx context.Context, cluster store.Key, a *addons.AddOn, p record.AddonSpec, idle map[string]bool) (*ekstypes.AddonIssue, error) {
 	if s.RoleDenies == nil {
 		return nil, nil
 	}
 	for _, sa := range a.ServiceAccounts {
+		if idle[sa.Name] {
+			continue
+		}
 		role := p.Role
 		if rec, err := record.PodIdentities.Get(s.Store, record.PodIdentityKey(cluster, p.NamespaceOrDefault(), sa.Name)); err == nil {
 			role = *rec.Association.RoleArn
@@ -100,13 +103,10 @@ func updateErrorOf(i *ekstypes.AddonIssue) ekstypes.ErrorDetail {
 // health returns the add-on's issue, or nil if it is healthy. coming reports that pods are missing
 // but nothing is known to keep them from starting, so they may still come.
 func (w *work) health(ctx context.Context) (issue *ekstypes.AddonIssue, coming bool, err error) {
-	issue, err = w.s.permissionIssue(ctx, w.key.Owner(), w.a, w.rec.Spec())
-	if err != nil || issue != nil {
-		return issue, false, err
-	}
 	var missing []string
 	var short []*unstructured.Unstructured
 	deployments := 0
+	idle := map[string]bool{} // service accounts that only DaemonSets without pods use
 	for _, o := range w.a.Workloads(w.rec.Spec().NamespaceOrDefault()) {
 		got, err := w.objects.Get(ctx, o)
 		switch {
@@ -117,9 +117,18 @@ func (w *work) health(ctx context.Context) (issue *ekstypes.AddonIssue, coming b
 		case !rolledOut(got):
 			short = append(short, got)
 		}
+		if got != nil {
+			account, _, _ := unstructured.NestedString(got.Object, "spec", "template", "spec", "serviceAccountName")
+			others, known := idle[account]
+			idle[account] = (others || !known) && o.GetKind() == "DaemonSet" && statusNumber(got, "desiredNumberScheduled") == 0
+		}
 		if o.GetKind() == "Deployment" {
 			deployments++
 		}
+	}
+	issue, err = w.s.permissionIssue(ctx, w.key.Owner(), w.a, w.rec.Spec(), idle)
+	if err != nil || issue != nil {
+		return issue, false, err
 	}
 	switch {
 	case len(missing) > 0: // the text is from memory
