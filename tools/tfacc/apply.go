@@ -121,13 +121,17 @@ func (d diagnostic) String() string {
 	return strings.TrimSpace(space.ReplaceAllString(s, " "))
 }
 
-// apply runs a batch of tests through all of their steps, and destroys what they have made.
-func (a *applier) apply(ctx context.Context, dir, fixtures string, batch []*candidate) error {
+// apply runs a batch of tests of a service, in whose folder their files are, through all of their steps, and destroys what they have made.
+func (a *applier) apply(ctx context.Context, dir, service string, batch []*candidate) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if _, err := os.Stat(fixtures); err == nil {
-		if err := os.Symlink(fixtures, filepath.Join(dir, "test-fixtures")); err != nil {
+	for _, name := range []string{"test-fixtures", "testdata"} {
+		files := filepath.Join(service, name)
+		if _, err := os.Stat(files); err != nil {
+			continue
+		}
+		if err := os.Symlink(files, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
@@ -467,7 +471,7 @@ func measure(ctx context.Context, source, work, provider string, tests []test, s
 			for batch := range slices.Chunk(byService[s], size) {
 				n++
 				begin := time.Now()
-				err := a.apply(ctx, filepath.Join(work, s+strconv.Itoa(n)), filepath.Join(source, "internal/service", s, "test-fixtures"), batch)
+				err := a.apply(ctx, filepath.Join(work, s+strconv.Itoa(n)), filepath.Join(source, "internal/service", s), batch)
 				if err != nil {
 					fmt.Fprintln(os.Stderr, "tfacc:", s, "batch", n, err)
 				}
