@@ -44,7 +44,7 @@ nodebin: ## build the programs of nodes that run containers, which the next buil
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/guest ./tools/nodebin/guest
-	cd tools/nodebin/coredns && GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/coredns .
+	cd tools/nodebin/coredns && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/coredns .
 	cd tools/nodebin/csi && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/csi .
 	sh tools/nodebin/nft.sh $(NODEARCH) $(NODEBIN)/nft.tar
 	rm -f $(NODEBIN)/*.gz && $(GO) run ./tools/nodebin/pack $(NODEBIN)/drydock-node $(NODEBIN)/drydock-machine $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/csi $(NODEBIN)/nft.tar
