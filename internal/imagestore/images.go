@@ -100,38 +100,38 @@ func (r *Repository) tagKey(tag string) store.Key      { return r.Key(r.ID + "/"
 
 var digestForm = regexp.MustCompile(`^[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+$`)
 
-// find returns the record of an image.
-func find(rd store.Reader, r *Repository, id ID) (imageRecord, *Failure) {
+// find returns the record of an image, or why the request's ID names none. The error is the store's.
+func find(rd store.Reader, r *Repository, id ID) (imageRecord, *Failure, error) {
 	switch {
 	case id.Digest == "" && id.Tag == "":
-		return imageRecord{}, &Failure{"MissingDigestAndTag", "Invalid request parameters: both tag and digest cannot be null"}
+		return imageRecord{}, &Failure{"MissingDigestAndTag", "Invalid request parameters: both tag and digest cannot be null"}, nil
 	case id.Digest != "" && !digestForm.MatchString(id.Digest):
-		return imageRecord{}, &Failure{"InvalidImageDigest", "Invalid request parameters: image digest should satisfy the regex '[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+'"}
+		return imageRecord{}, &Failure{"InvalidImageDigest", "Invalid request parameters: image digest should satisfy the regex '[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+'"}, nil
 	}
 	missing := &Failure{NotFound, "Requested image not found"}
 	digest := id.Digest
 	if id.Tag != "" {
 		t, err := tags.Get(rd, r.tagKey(id.Tag))
 		if err != nil {
-			return imageRecord{}, missing
+			return imageRecord{}, missing, store.IgnoreNotFound(err)
 		}
 		if digest != "" && digest != t.Digest {
-			return imageRecord{}, &Failure{"ImageTagDoesNotMatchDigest", "Requested image digest does not match the image tag"} // from memory
+			return imageRecord{}, &Failure{"ImageTagDoesNotMatchDigest", "Requested image digest does not match the image tag"}, nil // from memory
 		}
 		digest = t.Digest
 	}
 	i, err := images.Get(rd, r.imageKey(digest))
 	if err != nil {
-		return imageRecord{}, missing
+		return imageRecord{}, missing, store.IgnoreNotFound(err)
 	}
-	return i, nil
+	return i, nil, nil
 }
 
 // Find returns an image with its tags.
-func (s *Store) Find(r *Repository, id ID) (Image, *Failure) {
-	i, f := find(s.store, r, id)
-	if f != nil {
-		return Image{}, f
+func (s *Store) Find(r *Repository, id ID) (Image, *Failure, error) {
+	i, f, err := find(s.store, r, id)
+	if err != nil || f != nil {
+		return Image{}, f, err
 	}
 	out := i.image()
 	for _, t := range tags.All(s.store, r.Below(r.ID)) {
@@ -139,7 +139,7 @@ func (s *Store) Find(r *Repository, id ID) (Image, *Failure) {
 			out.Tags = append(out.Tags, Tag{tagOf(r, t.Key), t.Value.Created})
 		}
 	}
-	return out, nil
+	return out, nil, nil
 }
 
 // pullRecorded is the minimum time between two recorded pulls of an image.
@@ -148,9 +148,9 @@ const pullRecorded = 24 * time.Hour
 
 // Pull returns an image and its manifest, and records that it was pulled.
 func (s *Store) Pull(ctx context.Context, r *Repository, id ID) (Image, string, *Failure, error) {
-	i, f := find(s.store, r, id)
-	if f != nil {
-		return Image{}, "", f, nil
+	i, f, err := find(s.store, r, id)
+	if err != nil || f != nil {
+		return Image{}, "", f, err
 	}
 	content, err := s.blobs.Open(r.place(), i.Manifest, 0, -1)
 	if err != nil {
@@ -223,7 +223,11 @@ func (s *Store) Put(ctx context.Context, r *Repository, in Put) (Image, error) {
 func (r *Repository) complete(tx *store.Tx, rec *imageRecord) error {
 	var absent []string
 	for _, d := range rec.Layers {
-		if _, err := layers.Get(tx, r.imageKey(d)); err != nil && !slices.Contains(absent, d) {
+		_, err := layers.Get(tx, r.imageKey(d))
+		if store.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err != nil && !slices.Contains(absent, d) {
 			absent = append(absent, d)
 		}
 	}
@@ -233,6 +237,9 @@ func (r *Repository) complete(tx *store.Tx, rec *imageRecord) error {
 	var size int64
 	for _, d := range rec.Children {
 		child, err := images.Get(tx, r.imageKey(d))
+		if store.IgnoreNotFound(err) != nil {
+			return err
+		}
 		if err != nil {
 			absent = append(absent, d)
 		}
@@ -273,7 +280,7 @@ func (s *Store) putTag(tx *store.Tx, r *Repository, in Put, digest string, known
 func (s *Store) Delete(ctx context.Context, r *Repository, ids []ID) (deleted []ID, failures map[ID]*Failure, err error) {
 	asked := map[string]bool{}
 	for _, id := range ids {
-		if i, f := find(s.store, r, id); f == nil {
+		if i, f, err := find(s.store, r, id); err == nil && f == nil {
 			asked[i.Digest] = true
 		}
 	}
@@ -286,7 +293,10 @@ func (s *Store) Delete(ctx context.Context, r *Repository, ids []ID) (deleted []
 			err := s.store.Update(ctx, func(tx *store.Tx) error {
 				lost, rec, more = nil, nil, false
 				delete(failures, id)
-				found, f := find(tx, r, id)
+				found, f, err := find(tx, r, id)
+				if err != nil {
+					return err
+				}
 				if f != nil {
 					failures[id] = f
 					return nil
@@ -346,7 +356,8 @@ func referrer(tx *store.Tx, r *Repository, digest string, asked map[string]bool)
 	return nil
 }
 
-// collect removes the manifests of deleted images, and the layers of theirs that no other image uses.
+// collect removes the manifests of deleted images, and the layers of theirs that no other image uses. It leaves the
+// layers if an image cannot be read, which may use them.
 func (s *Store) collect(ctx context.Context, r *Repository, gone []imageRecord) error {
 	var blobs []blobstore.Blob
 	unique := map[string]bool{}
@@ -361,6 +372,9 @@ func (s *Store) collect(ctx context.Context, r *Repository, gone []imageRecord) 
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			freed = nil
 			needed := map[string]bool{}
+			if len(images.Unreadable(tx, r.Below(r.ID))) > 0 {
+				return nil
+			}
 			for _, i := range images.All(tx, r.Below(r.ID)) {
 				for _, d := range i.Value.Layers {
 					needed[d] = true

@@ -14,11 +14,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Stacks is the part of CloudFormation that the package needs.
 type Stacks interface {
-	Story(account, region, name string) (cloudformation.Story, bool)
+	Story(account, region, name string) (cloudformation.Story, error)
 	StackNames(account, region string) []string
 }
 
@@ -66,9 +67,9 @@ type stackQuestion struct {
 const maxNesting = 5
 
 func (x *Explainer) explainStack(ctx context.Context, account, region, name string, depth int) (api.StackExplanation, bool, error) {
-	story, ok := x.cfg.Stacks.Story(account, region, name)
-	if !ok {
-		return api.StackExplanation{}, false, nil
+	story, err := x.cfg.Stacks.Story(account, region, name)
+	if err != nil {
+		return api.StackExplanation{}, false, store.IgnoreNotFound(err)
 	}
 	q := &stackQuestion{x: x, account: account, region: region, Story: story, depth: depth}
 	q.out = &api.StackExplanation{

@@ -63,9 +63,9 @@ func findSet(r store.Reader, sc regional.Scope, name, stack *string) (foundSet, 
 		if stack == nil {
 			return foundSet{}, invalid("StackName must be specified if ChangeSetName is not specified as an ARN.")
 		}
-		f, ok := find(r, sc, *stack)
-		if !ok {
-			return foundSet{}, stackNotFoundInBrackets(*stack)
+		f, err := find(r, sc, *stack)
+		if err != nil {
+			return foundSet{}, store.NotFoundAs(err, stackNotFoundInBrackets(*stack))
 		}
 		for _, found := range setsOf(r, f) {
 			if found.Name == set {
@@ -118,10 +118,11 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		return nil, err
 	}
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
-	f, ok := find(s.store, sc, *in.StackName)
-	if ok && f.Status == cloudformationtypes.StackStatusDeleteComplete {
-		ok = false
+	f, err := findLive(s.store, sc, *in.StackName)
+	if store.IgnoreNotFound(err) != nil {
+		return nil, err
 	}
+	ok := err == nil
 	set := changeSetRecord{
 		ID: ids.UUID(), Name: *in.ChangeSetName, Type: in.ChangeSetType, Status: cloudformationtypes.ChangeSetStatusCreateComplete, Execution: cloudformationtypes.ExecutionStatusAvailable,
 		Created: s.now(), Description: aws.ToString(in.Description), OnFailure: string(in.OnStackFailure), ImportExisting: aws.ToBool(in.ImportExistingResources), IncludeNested: aws.ToBool(in.IncludeNestedStacks), Token: aws.ToString(in.ClientToken),
@@ -239,8 +240,10 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if !ok {
-			if _, taken := find(tx, sc, f.Name); taken {
+			if _, err := find(tx, sc, f.Name); err == nil {
 				return setsStackExists(f.Name, set.Name)
+			} else if store.IgnoreNotFound(err) != nil {
+				return err
 			}
 			if err := stacks.Create(tx, f.key, f.stackRecord); err != nil {
 				return err
@@ -321,9 +324,9 @@ func (s *Service) DescribeChangeSet(ctx context.Context, in *awscloudformation.D
 
 // ListChangeSets lists the change sets of a stack.
 func (s *Service) ListChangeSets(ctx context.Context, in *awscloudformation.ListChangeSetsInput) (*awscloudformation.ListChangeSetsOutput, error) {
-	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
-	if !ok {
-		return nil, stackNotFoundInBrackets(*in.StackName)
+	f, err := find(s.store, scopeOf(ctx), *in.StackName)
+	if err != nil {
+		return nil, store.NotFoundAs(err, stackNotFoundInBrackets(*in.StackName))
 	}
 	page, next, err := paging.CutInOrder(paged("change sets of "+f.ID), setsOf(s.store, f), func(set foundSet) string { return set.ID }, nil, in.NextToken)
 	out := &awscloudformation.ListChangeSetsOutput{NextToken: next, Summaries: []cloudformationtypes.ChangeSetSummary{}}

@@ -57,8 +57,8 @@ func newWorld(t *testing.T) *world {
 	return newWorldOn(t, nil)
 }
 
-// newWorldOn returns a world with its state in st, or in a new store if st is nil.
-func newWorldOn(t *testing.T, st *store.Store) *world {
+// newWorldOn returns a world with its state in st, or in a new store if st is nil. Its server logs the expected errors.
+func newWorldOn(t *testing.T, st *store.Store, expected ...string) *world {
 	t.Helper()
 	w := &world{stackOf: map[string]string{}}
 	bytes, err := bytestore.Open(bytestore.Config{Dir: t.TempDir(), Ephemeral: true})
@@ -74,6 +74,7 @@ func newWorldOn(t *testing.T, st *store.Store) *world {
 	var authorizer *authz.Authorizer
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Store: st,
+		Log:   testkit.Log(t, expected...),
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			w.front = front
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})

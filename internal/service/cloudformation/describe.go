@@ -93,9 +93,9 @@ func nonEmpty(s string) *string {
 func (s *Service) DescribeStacks(ctx context.Context, in *awscloudformation.DescribeStacksInput) (*awscloudformation.DescribeStacksOutput, error) {
 	sc, out := scopeOf(ctx), &awscloudformation.DescribeStacksOutput{Stacks: []cloudformationtypes.Stack{}}
 	if in.StackName != nil {
-		f, ok := find(s.store, sc, *in.StackName)
-		if !ok {
-			return nil, stackNotFound(*in.StackName)
+		f, err := find(s.store, sc, *in.StackName)
+		if err != nil {
+			return nil, store.NotFoundAs(err, stackNotFound(*in.StackName))
 		}
 		out.Stacks = append(out.Stacks, f.describe())
 		return out, nil
@@ -129,9 +129,9 @@ func (s *Service) ListStacks(ctx context.Context, in *awscloudformation.ListStac
 
 // DescribeStackEvents lists the events of a stack, newest first.
 func (s *Service) DescribeStackEvents(ctx context.Context, in *awscloudformation.DescribeStackEventsInput) (*awscloudformation.DescribeStackEventsOutput, error) {
-	f, ok := find(s.store, scopeOf(ctx), aws.ToString(in.StackName))
-	if !ok {
-		return nil, stackNotFoundInBrackets(aws.ToString(in.StackName))
+	f, err := find(s.store, scopeOf(ctx), aws.ToString(in.StackName))
+	if err != nil {
+		return nil, store.NotFoundAs(err, stackNotFoundInBrackets(aws.ToString(in.StackName)))
 	}
 	list := events.All(s.store, within(f.key))
 	slices.Reverse(list)
@@ -159,9 +159,9 @@ func (s *Service) resourcesOf(f foundStack) []resourceRecord {
 
 // DescribeStackResource describes one resource of a stack.
 func (s *Service) DescribeStackResource(ctx context.Context, in *awscloudformation.DescribeStackResourceInput) (*awscloudformation.DescribeStackResourceOutput, error) {
-	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
-	if !ok {
-		return nil, stackNotFoundInQuotes(*in.StackName)
+	f, err := find(s.store, scopeOf(ctx), *in.StackName)
+	if err != nil {
+		return nil, store.NotFoundAs(err, stackNotFoundInQuotes(*in.StackName))
 	}
 	if !ofInstance(ctx, f.arn()) {
 		return nil, notOfInstance(ctx, *in.StackName)
@@ -185,21 +185,23 @@ func (s *Service) DescribeStackResource(ctx context.Context, in *awscloudformati
 func (s *Service) DescribeStackResources(ctx context.Context, in *awscloudformation.DescribeStackResourcesInput) (*awscloudformation.DescribeStackResourcesOutput, error) {
 	sc := scopeOf(ctx)
 	var f foundStack
-	var ok bool
 	switch {
 	case in.StackName != nil:
-		if f, ok = find(s.store, sc, *in.StackName); !ok {
-			return nil, stackNotFound(*in.StackName)
+		var err error
+		if f, err = find(s.store, sc, *in.StackName); err != nil {
+			return nil, store.NotFoundAs(err, stackNotFound(*in.StackName))
 		}
 	case in.PhysicalResourceId != nil:
 		for _, item := range resources.All(s.store, sc.All()) {
 			if item.Value.shown() == *in.PhysicalResourceId && item.Value.Status != cloudformationtypes.ResourceStatusDeleteComplete {
-				if rec, err := stacks.Get(s.store, sc.Key(item.Value.Stack)); err == nil {
-					f, ok = foundStack{sc.Key(item.Value.Stack), rec}, true
+				rec, err := stacks.Get(s.store, sc.Key(item.Value.Stack))
+				if store.IgnoreNotFound(err) != nil {
+					return nil, err
 				}
+				f = foundStack{sc.Key(item.Value.Stack), rec}
 			}
 		}
-		if !ok {
+		if f.ID == "" {
 			return nil, invalid("Stack for %s does not exist", *in.PhysicalResourceId) // from memory
 		}
 	default:
@@ -226,9 +228,9 @@ func (s *Service) DescribeStackResources(ctx context.Context, in *awscloudformat
 
 // ListStackResources lists the resources of a stack.
 func (s *Service) ListStackResources(ctx context.Context, in *awscloudformation.ListStackResourcesInput) (*awscloudformation.ListStackResourcesOutput, error) {
-	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
-	if !ok {
-		return nil, stackNotFound(*in.StackName)
+	f, err := find(s.store, scopeOf(ctx), *in.StackName)
+	if err != nil {
+		return nil, store.NotFoundAs(err, stackNotFound(*in.StackName))
 	}
 	page, next, err := paging.Cut(paged("resources of "+f.ID), s.resourcesOf(f), func(r resourceRecord) string { return r.LogicalID }, nil, in.NextToken)
 	out := &awscloudformation.ListStackResourcesOutput{NextToken: next, StackResourceSummaries: []cloudformationtypes.StackResourceSummary{}}
@@ -258,9 +260,9 @@ func (s *Service) GetTemplate(ctx context.Context, in *awscloudformation.GetTemp
 	case in.StackName == nil:
 		return nil, invalid("StackName is required if ChangeSetName is not specified.")
 	default:
-		f, ok := find(s.store, scopeOf(ctx), *in.StackName)
-		if !ok {
-			return nil, stackNotFound(*in.StackName)
+		f, err := find(s.store, scopeOf(ctx), *in.StackName)
+		if err != nil {
+			return nil, store.NotFoundAs(err, stackNotFound(*in.StackName))
 		}
 		stack, version = f.key, f.versionRecord
 	}
@@ -347,9 +349,9 @@ func (s *Service) GetTemplateSummary(ctx context.Context, in *awscloudformation.
 		return nil, err
 	}
 	if in.StackName != nil {
-		f, ok := find(s.store, scopeOf(ctx), *in.StackName)
-		if !ok {
-			return nil, stackNotFound(*in.StackName)
+		f, err := find(s.store, scopeOf(ctx), *in.StackName)
+		if err != nil {
+			return nil, store.NotFoundAs(err, stackNotFound(*in.StackName))
 		}
 		if f.Status == cloudformationtypes.StackStatusReviewInProgress {
 			return nil, invalid("GetTemplateSummary cannot be called on REVIEW_IN_PROGRESS stacks.")
@@ -429,11 +431,11 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 		return authz.Resource{}, false
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(id, "stack/"), "/")
-	f, ok := find(r.s.store, regional.At(account, region), id)
-	if !ok {
-		f, ok = find(r.s.store, regional.At(account, region), name)
+	f, err := find(r.s.store, regional.At(account, region), id)
+	if err != nil {
+		f, err = find(r.s.store, regional.At(account, region), name)
 	}
-	if !ok {
+	if err != nil {
 		return authz.Resource{}, false
 	}
 	tags := map[string]string{}

@@ -63,9 +63,9 @@ var steady = []cloudformationtypes.StackStatus{
 // caller, because AWS requires the caller's permission to read each resource, even if the stack has a role.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-stack-drift.html
 func (s *Service) drifting(ctx context.Context, name string) (*foundStack, *operation, error) {
-	f, ok := find(s.store, scopeOf(ctx), name)
-	if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
-		return nil, nil, stackNotFoundInBrackets(name)
+	f, err := findLive(s.store, scopeOf(ctx), name)
+	if err != nil {
+		return nil, nil, store.NotFoundAs(err, stackNotFoundInBrackets(name))
 	}
 	if !slices.Contains(steady, f.Status) {
 		return nil, nil, invalid("Drift detection cannot be performed on stack [%s] in the state %s", f.arn(), f.Status) // our own wording
@@ -174,9 +174,9 @@ func (s *Service) DescribeStackDriftDetectionStatus(ctx context.Context, in *aws
 
 // DescribeStackResourceDrifts describes the result of the last detection for each resource.
 func (s *Service) DescribeStackResourceDrifts(ctx context.Context, in *awscloudformation.DescribeStackResourceDriftsInput) (*awscloudformation.DescribeStackResourceDriftsOutput, error) {
-	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
-	if !ok {
-		return nil, stackNotFoundInBrackets(*in.StackName)
+	f, err := find(s.store, scopeOf(ctx), *in.StackName)
+	if err != nil {
+		return nil, store.NotFoundAs(err, stackNotFoundInBrackets(*in.StackName))
 	}
 	list := []cloudformationtypes.StackResourceDrift{}
 	for _, r := range s.resourcesOf(f) {

@@ -1,6 +1,7 @@
 package cloudformation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,9 +92,9 @@ func nestedHandler() handler {
 		own:     "NotificationARNs Parameters Tags TemplateURL TimeoutInMinutes",
 		inPlace: "NotificationARNs Parameters Tags TemplateURL TimeoutInMinutes",
 		find: func(r *request) (string, error) {
-			f, ok := find(r.o.s.store, scopeAt(r.o.key), r.nestedName())
-			if !ok || f.Parent != r.o.arn || f.Status == cloudformationtypes.StackStatusReviewInProgress {
-				return "", nil
+			f, err := find(r.o.s.store, scopeAt(r.o.key), r.nestedName())
+			if err != nil || f.Parent != r.o.arn || f.Status == cloudformationtypes.StackStatusReviewInProgress {
+				return "", store.IgnoreNotFound(err)
 			}
 			return f.arn(), nil
 		},
@@ -217,30 +218,33 @@ func notUpdated(st *cloudformationtypes.Stack) error {
 	return fmt.Errorf("Embedded stack %s was not successfully updated. Currently in %s with reason: %s", *st.StackId, st.StackStatus, aws.ToString(st.StackStatusReason)) //nolint:staticcheck // AWS's words
 }
 
-// nested returns the nested stack with a physical ID.
-func (s *Service) nested(r store.Reader, sc regional.Scope, id string) (foundStack, bool) {
-	f, ok := find(r, sc, id)
-	return f, ok && f.Parent != ""
+// nested returns the nested stack with a physical ID, or store.ErrNotFound.
+func (s *Service) nested(r store.Reader, sc regional.Scope, id string) (foundStack, error) {
+	f, err := find(r, sc, id)
+	if err == nil && f.Parent == "" {
+		err = store.ErrNotFound
+	}
+	return f, err
 }
 
-// output returns the value of an attribute Outputs.NAME.
-func (s *Service) output(sc regional.Scope, id, attribute string) (string, bool) {
-	f, _ := s.nested(s.store, sc, id)
+// output returns the value of an attribute Outputs.NAME, or store.ErrNotFound.
+func (s *Service) output(sc regional.Scope, id, attribute string) (string, error) {
+	f, err := s.nested(s.store, sc, id)
 	for _, o := range f.Outputs {
-		if attribute == "Outputs."+o.Key {
-			return o.Value, true
+		if err == nil && attribute == "Outputs."+o.Key {
+			return o.Value, nil
 		}
 	}
-	return "", false
+	return "", cmp.Or(err, store.ErrNotFound)
 }
 
 // rollBackNested returns a nested stack to its state before the parent's update, and waits for it.
 func (o *operation) rollBackNested(ctx context.Context, id string) error {
 	var f foundStack
 	err := o.s.store.Update(ctx, func(tx *store.Tx) error {
-		var ok bool
-		if f, ok = o.s.nested(tx, scopeAt(o.key), id); !ok || !f.Held || f.Previous == nil {
-			return nil // the update did not change it
+		var err error
+		if f, err = o.s.nested(tx, scopeAt(o.key), id); err != nil || !f.Held || f.Previous == nil {
+			return store.IgnoreNotFound(err) // the update did not change it
 		}
 		switch f.Status {
 		case cloudformationtypes.StackStatusUpdateInProgress, cloudformationtypes.StackStatusUpdateFailed, cloudformationtypes.StackStatusUpdateRollbackFailed,
@@ -248,7 +252,7 @@ func (o *operation) rollBackNested(ctx context.Context, id string) error {
 		default:
 			return nil
 		}
-		err := stacks.Update(tx, f.key, func(rec *stackRecord) error {
+		err = stacks.Update(tx, f.key, func(rec *stackRecord) error {
 			rec.Operation.ID, rec.Operation.Token, rec.Skip = ids.UUID(), o.rec.Operation.Token, nil
 			for _, skip := range o.rec.Skip {
 				if logical, ok := strings.CutPrefix(skip, f.Name+"."); ok {
@@ -267,9 +271,11 @@ func (o *operation) rollBackNested(ctx context.Context, id string) error {
 	}
 	r := &request{o: o, ctx: ctx}
 	return r.wait(func() (bool, error) {
-		f, ok := o.s.nested(o.s.store, scopeAt(o.key), id)
+		f, err := o.s.nested(o.s.store, scopeAt(o.key), id)
 		switch {
-		case !ok, !inProgress(f.Status) && f.Status != cloudformationtypes.StackStatusUpdateRollbackFailed, f.Status == cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress:
+		case err != nil:
+			return true, store.IgnoreNotFound(err)
+		case !inProgress(f.Status) && f.Status != cloudformationtypes.StackStatusUpdateRollbackFailed, f.Status == cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress:
 			return true, nil
 		case f.Status == cloudformationtypes.StackStatusUpdateRollbackFailed:
 			st := f.describe()
@@ -287,9 +293,9 @@ func (o *operation) finishNested(ctx context.Context, rec resourceRecord) {
 		o.logged(o.note(rec.LogicalID, true, func(rec *resourceRecord) { rec.Status, rec.Reason = status, "" }))
 	}
 	err := o.s.store.Update(ctx, func(tx *store.Tx) error {
-		f, ok := o.s.nested(tx, scopeAt(o.key), id)
-		if held = ok && f.Held; !held {
-			return nil
+		f, err := o.s.nested(tx, scopeAt(o.key), id)
+		if held = err == nil && f.Held; !held {
+			return store.IgnoreNotFound(err)
 		}
 		return stacks.Update(tx, f.key, func(rec *stackRecord) error {
 			rec.Held = false
@@ -307,8 +313,8 @@ func (o *operation) finishNested(ctx context.Context, rec resourceRecord) {
 	}
 	r := &request{o: o, ctx: ctx}
 	err = r.wait(func() (bool, error) {
-		f, ok := o.s.nested(o.s.store, scopeAt(o.key), id)
-		return !ok || !inProgress(f.Status), nil
+		f, err := o.s.nested(o.s.store, scopeAt(o.key), id)
+		return err != nil || !inProgress(f.Status), store.IgnoreNotFound(err)
 	})
 	if err == nil {
 		say(cloudformationtypes.ResourceStatusUpdateComplete)

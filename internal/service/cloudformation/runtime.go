@@ -14,6 +14,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A runtime resolves references in the values of a stack.
@@ -45,8 +46,8 @@ func (rt *runtime) GetAtt(id, attribute string) (any, error) {
 		return nil, fmt.Errorf("resource %s is not there", id)
 	}
 	if rec.Type == stackTyp {
-		if v, ok := rt.o.s.output(scopeAt(rt.o.key), rec.PhysicalID, attribute); ok {
-			return v, nil
+		if v, err := rt.o.s.output(scopeAt(rt.o.key), rec.PhysicalID, attribute); !store.IsNotFound(err) {
+			return v, err
 		}
 	}
 	if h, _ := handlerOf(rec.Type); slices.Contains(strings.Fields(h.live), attribute) {

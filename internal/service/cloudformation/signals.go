@@ -159,10 +159,10 @@ func notOfInstance(ctx context.Context, stack string) error {
 // Signals with the same unique ID count once.
 func (s *Service) SignalResource(ctx context.Context, in *awscloudformation.SignalResourceInput) (*awscloudformation.SignalResourceOutput, error) {
 	return &awscloudformation.SignalResourceOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
-		f, ok := find(tx, scopeOf(ctx), *in.StackName)
+		f, err := find(tx, scopeOf(ctx), *in.StackName)
 		switch {
-		case !ok:
-			return stackNotFound(*in.StackName)
+		case err != nil:
+			return store.NotFoundAs(err, stackNotFound(*in.StackName))
 		case !ofInstance(ctx, f.arn()):
 			return notOfInstance(ctx, *in.StackName)
 		case f.Status != cloudformationtypes.StackStatusCreateInProgress && f.Status != cloudformationtypes.StackStatusUpdateInProgress:

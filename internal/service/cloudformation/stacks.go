@@ -1,6 +1,7 @@
 package cloudformation
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -56,20 +57,42 @@ func all(r store.Reader, sc regional.Scope) []foundStack {
 	return out
 }
 
-// find returns the stack with a name or ARN. A deleted stack is found only by its ARN.
-func find(r store.Reader, sc regional.Scope, name string) (foundStack, bool) {
+// find returns the stack with a name or ARN, or store.ErrNotFound. A deleted stack is found only by its ARN.
+func find(r store.Reader, sc regional.Scope, name string) (foundStack, error) {
 	if resource, ok := strings.CutPrefix(name, "arn:"); ok {
 		id := resource[strings.LastIndexByte(resource, '/')+1:]
 		rec, err := stacks.Get(r, sc.Key(id))
 		f := foundStack{sc.Key(id), rec}
-		return f, err == nil && f.arn() == name
+		if err == nil && f.arn() != name {
+			err = store.ErrNotFound
+		}
+		return f, err
 	}
 	for _, f := range all(r, sc) {
 		if f.Name == name && f.Status != cloudformationtypes.StackStatusDeleteComplete {
-			return f, true
+			return f, nil
 		}
 	}
-	return foundStack{}, false
+	return foundStack{}, cmp.Or(unreadable(r, sc), store.ErrNotFound)
+}
+
+// findLive is find for a stack that is not deleted.
+func findLive(r store.Reader, sc regional.Scope, name string) (foundStack, error) {
+	f, err := find(r, sc, name)
+	if err == nil && f.Status == cloudformationtypes.StackStatusDeleteComplete {
+		err = store.ErrNotFound
+	}
+	return f, err
+}
+
+// unreadable returns an error if a stack of a scope cannot be read, because every name may be its name.
+func unreadable(r store.Reader, sc regional.Scope) error {
+	for _, k := range stacks.Unreadable(r, sc.All()) {
+		if _, err := stacks.Get(r, k); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parsed parses the template in a request, which has none if body is nil.
@@ -164,6 +187,9 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 			default:
 				return stackExists(rec.Name)
 			}
+		}
+		if err := unreadable(tx, sc); err != nil {
+			return err
 		}
 		if err := keepTexts(tx, key, &rec.versionRecord); err != nil {
 			return err
@@ -384,16 +410,23 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 	}
 	sc, call, out := scopeOf(ctx), awsapi.CallFrom(ctx), &awscloudformation.DeleteStackOutput{}
 	if in.RoleARN != nil {
-		if f, ok := find(s.store, sc, *in.StackName); ok {
+		f, err := find(s.store, sc, *in.StackName)
+		if store.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil {
 			if _, err := s.cfg.Assume(ctx, *in.RoleARN, f.arn()); err != nil {
 				return nil, badRole(*in.RoleARN)
 			}
 		}
 	}
 	return out, s.store.Update(ctx, func(tx *store.Tx) error {
-		f, ok := find(tx, sc, *in.StackName)
+		f, err := findLive(tx, sc, *in.StackName)
+		if err != nil {
+			return store.IgnoreNotFound(err)
+		}
 		switch {
-		case !ok, f.Status == cloudformationtypes.StackStatusDeleteComplete, f.Status == cloudformationtypes.StackStatusDeleteInProgress:
+		case f.Status == cloudformationtypes.StackStatusDeleteInProgress:
 			return nil
 		case f.Protected:
 			return protected(f.Name)
@@ -418,7 +451,7 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 				}
 			}
 		}
-		err := stacks.Update(tx, f.key, func(rec *stackRecord) error {
+		err = stacks.Update(tx, f.key, func(rec *stackRecord) error {
 			rec.Operation, rec.Retain, rec.ChangeSet, rec.Held = newOperation(call, in.ClientRequestToken), in.RetainResources, "", false
 			if n := nestingFrom(ctx); n != nil {
 				n.join(rec)
@@ -439,9 +472,9 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 func (s *Service) UpdateTerminationProtection(ctx context.Context, in *awscloudformation.UpdateTerminationProtectionInput) (*awscloudformation.UpdateTerminationProtectionOutput, error) {
 	out := &awscloudformation.UpdateTerminationProtectionOutput{}
 	return out, s.store.Update(ctx, func(tx *store.Tx) error {
-		f, ok := find(tx, scopeOf(ctx), *in.StackName)
-		if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
-			return stackNotFound(*in.StackName)
+		f, err := findLive(tx, scopeOf(ctx), *in.StackName)
+		if err != nil {
+			return store.NotFoundAs(err, stackNotFound(*in.StackName))
 		}
 		if f.Parent != "" {
 			return invalid("Termination protection cannot be changed for the nested stack [%s]: it is that of its root stack", f.Name) // our own wording

@@ -50,12 +50,12 @@ type StoryEvent struct {
 	Suffix string
 }
 
-// Story returns what is known about the stack with a name or ARN. A deleted stack is found only by its ARN.
-func (s *Service) Story(account, region, name string) (Story, bool) {
+// Story returns what is known about the stack with a name or ARN, or store.ErrNotFound. A deleted stack is found only by its ARN.
+func (s *Service) Story(account, region, name string) (Story, error) {
 	sc := regional.At(account, region)
-	f, ok := find(s.store, sc, name)
-	if !ok {
-		return Story{}, false
+	f, err := find(s.store, sc, name)
+	if err != nil {
+		return Story{}, err
 	}
 	text := original(s.store, f.key, &f.versionRecord)
 	out := Story{Stack: f.describe(), Caller: f.Operation.Caller, JSON: strings.HasPrefix(strings.TrimSpace(text), "{"), Long: len(text) > maxBody, Users: map[string][]string{}}
@@ -96,7 +96,7 @@ func (s *Service) Story(account, region, name string) (Story, bool) {
 			}
 		}
 	}
-	return out, true
+	return out, nil
 }
 
 // StackNames returns the names of the stacks that exist.

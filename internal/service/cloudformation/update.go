@@ -25,13 +25,12 @@ func (s *Service) UpdateStack(ctx context.Context, in *awscloudformation.UpdateS
 		return nil, err
 	}
 	sc := scopeOf(ctx)
-	f, ok := find(s.store, sc, *in.StackName)
-	if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
-		return nil, stackNotFound(*in.StackName)
+	f, err := findLive(s.store, sc, *in.StackName)
+	if err != nil {
+		return nil, store.NotFoundAs(err, stackNotFound(*in.StackName))
 	}
 	out := &awscloudformation.UpdateStackOutput{StackId: aws.String(f.arn())}
 	op := newOperation(awsapi.CallFrom(ctx), in.ClientRequestToken)
-	var err error
 	if op.Fingerprint, err = fingerprint(in); err != nil {
 		return nil, err
 	}
@@ -107,9 +106,9 @@ func (s *Service) beginUpdate(tx *store.Tx, f *foundStack, next stackRecord) err
 // turn begins another operation on a stack. next changes the record and returns the status,
 // or an error if the stack's state does not allow the operation.
 func (s *Service) turn(ctx context.Context, name string, token, role *string, next func(*store.Tx, *foundStack) (cloudformationtypes.StackStatus, error)) (*foundStack, error) {
-	f, ok := find(s.store, scopeOf(ctx), name)
-	if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
-		return nil, stackNotFound(name)
+	f, err := findLive(s.store, scopeOf(ctx), name)
+	if err != nil {
+		return nil, store.NotFoundAs(err, stackNotFound(name))
 	}
 	if role != nil {
 		if _, err := s.cfg.Assume(ctx, *role, f.arn()); err != nil {
@@ -158,7 +157,10 @@ func (s *Service) ContinueUpdateRollback(ctx context.Context, in *awscloudformat
 		for _, id := range in.ResourcesToSkip {
 			of, logical := f.key, id
 			if stack, inner, ok := strings.Cut(id, "."); ok {
-				nested, _ := find(tx, scopeAt(f.key), stack)
+				nested, err := find(tx, scopeAt(f.key), stack)
+				if store.IgnoreNotFound(err) != nil {
+					return "", err
+				}
 				if nested.Root != f.root() {
 					return "", cannotSkip(id)
 				}
@@ -204,9 +206,9 @@ func (s *Service) SetStackPolicy(ctx context.Context, in *awscloudformation.SetS
 		return nil, err
 	}
 	return &awscloudformation.SetStackPolicyOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
-		f, ok := find(tx, scopeOf(ctx), *in.StackName)
-		if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
-			return stackNotFound(*in.StackName)
+		f, err := findLive(tx, scopeOf(ctx), *in.StackName)
+		if err != nil {
+			return store.NotFoundAs(err, stackNotFound(*in.StackName))
 		}
 		return stacks.Update(tx, f.key, func(rec *stackRecord) error { rec.Policy = text; return nil })
 	})
@@ -214,9 +216,9 @@ func (s *Service) SetStackPolicy(ctx context.Context, in *awscloudformation.SetS
 
 // GetStackPolicy returns the policy of a stack, if it has one.
 func (s *Service) GetStackPolicy(ctx context.Context, in *awscloudformation.GetStackPolicyInput) (*awscloudformation.GetStackPolicyOutput, error) {
-	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
-	if !ok {
-		return nil, stackNotFound(*in.StackName)
+	f, err := find(s.store, scopeOf(ctx), *in.StackName)
+	if err != nil {
+		return nil, store.NotFoundAs(err, stackNotFound(*in.StackName))
 	}
 	return &awscloudformation.GetStackPolicyOutput{StackPolicyBody: nonEmpty(f.Policy)}, nil
 }

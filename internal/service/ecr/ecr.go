@@ -186,8 +186,8 @@ func (s *Service) Exists(account, region, name, reference string) (repository, i
 	if strings.Contains(reference, ":") {
 		id = imagestore.ID{Digest: reference}
 	}
-	_, failure := s.images.Find(r, id)
-	return true, failure == nil
+	_, failure, err := s.images.Find(r, id)
+	return true, err == nil && failure == nil
 }
 
 // repositoryIDs implements imagestore.Owner.

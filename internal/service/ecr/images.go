@@ -207,10 +207,10 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsecr.DescribeImagesI
 
 // image returns the image that a request names.
 func (s *Service) image(contents *imagestore.Repository, id *ecrtypes.ImageIdentifier) (imagestore.Image, error) {
-	i, f := s.images.Find(contents, idOf(*id))
+	i, f, err := s.images.Find(contents, idOf(*id))
 	switch {
-	case f == nil:
-		return i, nil
+	case err != nil || f == nil:
+		return i, err
 	case f.Code == imagestore.NotFound:
 		return i, contents.ErrNoImage(idOf(*id))
 	}

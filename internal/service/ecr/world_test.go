@@ -44,7 +44,8 @@ type world struct {
 	endpoint   string // the policy of the VPC endpoint that all calls come through, or empty
 }
 
-func newWorld(t testing.TB) *world {
+// newWorld returns a world whose server logs the expected errors.
+func newWorld(t testing.TB, expected ...string) *world {
 	t.Helper()
 	w := &world{clock: clocktesting.NewFakeClock(time.Now())}
 	var err error
@@ -58,6 +59,7 @@ func newWorld(t testing.TB) *world {
 	var users *iam.Service
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Journal: w.journal,
+		Log:     testkit.Log(t, expected...),
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})

@@ -199,8 +199,8 @@ func (s *Service) Exists(alias, name, reference string) (registry, repository, i
 	if strings.Contains(reference, ":") {
 		id = imagestore.ID{Digest: reference}
 	}
-	_, failure := s.images.Find(r, id)
-	return true, true, failure == nil
+	_, failure, err := s.images.Find(r, id)
+	return true, true, err == nil && failure == nil
 }
 
 // repositoryIDs implements imagestore.Owner.

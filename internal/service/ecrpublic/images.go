@@ -144,8 +144,10 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsecrpublic.DescribeI
 		}
 		named := map[string]bool{}
 		for _, id := range in.ImageIds {
-			i, f := s.images.Find(contents, idOf(id))
+			i, f, err := s.images.Find(contents, idOf(id))
 			switch {
+			case err != nil:
+				return nil, err
 			case f != nil && f.Code == imagestore.NotFound:
 				return nil, contents.ErrNoImage(idOf(id))
 			case f != nil:

@@ -117,7 +117,7 @@ func (x *exchange) putManifest(id ecrtypes.ImageIdentifier) error {
 	x.w.Header().Set("Docker-Content-Digest", digest)
 	x.w.Header().Set("Location", x.base+x.repository+"/manifests/"+digest)
 	if r, ok := x.contents(); ok {
-		if i, failure := x.cfg.Images.Find(r, imagestore.ID{Digest: digest}); failure == nil && i.Subject != "" {
+		if i, _, err := x.cfg.Images.Find(r, imagestore.ID{Digest: digest}); err == nil && i.Subject != "" {
 			x.w.Header().Set("OCI-Subject", i.Subject)
 		}
 	}
