@@ -254,10 +254,10 @@ func TestTestsDoNotSleep(t *testing.T) {
 	}
 }
 
-// Whatever services and reconcilers do over time, tests do without waiting, with the clock that they pass. The
+// Whatever services, reconcilers and machines do over time, tests do without waiting, with the clock that they pass. The
 // programs of a guest's image have their own time.
 func TestServicesHaveOneClock(t *testing.T) {
-	ofClock := regexp.MustCompile(`^internal/(service|reconcile|node|machine/(simulated|imds))(/|$)`)
+	ofClock := regexp.MustCompile(`^internal/(service|reconcile|compute|node|machine/(simulated|imds))(/|$)`)
 	ownTime := regexp.MustCompile(`^internal/node/(ami|containers/programs)$`)
 	reads := map[string]bool{"Now": true, "Since": true, "Until": true, "After": true, "AfterFunc": true, "NewTimer": true, "NewTicker": true, "Tick": true}
 	for _, f := range goFiles(t) {

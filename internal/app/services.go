@@ -402,7 +402,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		return err
 	}
 	d.machines, err = compute.New(ctx, compute.Config{
-		Store: d.store, Timing: d.timing, Disks: d.disks.root, Volumes: d.disks.other, Network: d.network, ControlPlanes: planes{d.planes, d.store}, Faults: d.faults,
+		Store: d.store, Clock: clocks.RealClock{}, Timing: d.timing, Disks: d.disks.root, Volumes: d.disks.other, Network: d.network, ControlPlanes: planes{d.planes, d.store}, Faults: d.faults,
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
 		Balancers: balancers{d.traffic}, ConnectKeys: d.connect.Keys, SerialKeys: d.connect.SerialKeys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		HostRole: d.hostRole, ClusterRole: d.networkOf,

@@ -3,7 +3,6 @@ package compute
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -153,7 +152,7 @@ func (m *Machines) As(ctx context.Context, instanceID, service string) (context.
 		return nil, err
 	}
 	return awsapi.WithCall(ctx, &awsapi.Call{
-		RequestID: ids.UUID(), Account: in.Account, Region: in.Region, Principal: who, SourceIP: v.Source, VPCEndpoint: endpointOf(in, v), Time: time.Now(), TLS: true, UserAgent: "amazon-ssm-agent",
+		RequestID: ids.UUID(), Account: in.Account, Region: in.Region, Principal: who, SourceIP: v.Source, VPCEndpoint: endpointOf(in, v), Time: m.cfg.Clock.Now(), TLS: true, UserAgent: "amazon-ssm-agent",
 	}), nil
 }
 

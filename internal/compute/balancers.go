@@ -86,7 +86,7 @@ func (m *Machines) DialTarget(ctx context.Context, account, region string, to ba
 	if to.Instance == "" {
 		flow.To = reach.Addr(to.Address)
 	}
-	now := time.Now()
+	now := m.network.clock.Now()
 	var v *reach.Verdict
 	for _, t := range []time.Time{now.Add(-recentEnough), now} {
 		s, err := m.network.since(ctx, account, region, t)
@@ -133,7 +133,7 @@ func (m *Machines) dialBox(ctx context.Context, s inside.Socket) (net.Conn, erro
 // Check decides a flow to a host name in the network of an account and region, which is as recent as for machines'
 // connections. It goes no further than to a load balancer.
 func (m *Machines) Check(ctx context.Context, account, region string, f reach.Flow, host string) (*reach.Verdict, error) {
-	now := time.Now()
+	now := m.network.clock.Now()
 	var v *reach.Verdict
 	for _, t := range []time.Time{now.Add(-recentEnough), now} {
 		s, err := m.network.since(ctx, account, region, t)

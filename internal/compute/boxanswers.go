@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/drydock-dev/drydock/internal/balancer"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -192,7 +191,7 @@ func (n *boxNetwork) servePackets(flows *balancer.Flows[boxFlow], d inside.Datag
 
 // connectPackets returns a connection for an instance's datagrams to a target of a load balancer.
 func (m *Machines) connectPackets(ctx context.Context, in machine.Instance, host string, port, from uint16) (net.Conn, error) {
-	s, err := m.network.since(ctx, in.Account, in.Region, time.Now().Add(-recentEnough))
+	s, err := m.network.since(ctx, in.Account, in.Region, m.network.clock.Now().Add(-recentEnough))
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	clocks "k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
@@ -60,8 +61,8 @@ func (n *boxNetwork) serveDNSConn(c *boxConn) {
 		c.reset()
 		return
 	}
-	for {
-		_ = c.SetReadDeadline(time.Now().Add(dnsIdle))
+	for { // deadlines of connections are real times
+		_ = c.SetReadDeadline(clocks.RealClock{}.Now().Add(dnsIdle))
 		query, err := readDNS(c)
 		if err != nil {
 			return
@@ -70,7 +71,7 @@ func (n *boxNetwork) serveDNSConn(c *boxConn) {
 		if !ok {
 			continue
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(dnsIdle))
+		_ = c.SetWriteDeadline(clocks.RealClock{}.Now().Add(dnsIdle))
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(out))), out...)); err != nil {
 			return
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/balancer"
+	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/fabric"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -112,18 +113,16 @@ func (n *boxNetwork) put(ctx context.Context, st *fabric.State) error {
 func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
 	for {
 		wake := changed()
-		began := time.Now()
+		began := n.machines.cfg.Clock.Now()
 		var again <-chan time.Time
 		if len(n.running()) > 0 {
 			if err := n.connect(ctx); err != nil && ctx.Err() == nil {
 				n.log.Warn("the network of machines that run containers could not be changed: it is tried again", "err", err)
-				again = time.After(connectAgain)
+				again = n.machines.cfg.Clock.After(connectAgain)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, n.machines.cfg.Clock, restAfter(n.machines.cfg.Clock.Since(began))) {
 			return
-		case <-time.After(restAfter(time.Since(began))):
 		}
 		select {
 		case <-ctx.Done():
@@ -191,7 +190,7 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 	snapshots, compiled := map[[2]string]*reach.Snapshot{}, map[[2]string]*fabric.State{}
 	open := map[string]map[guestPort]bool{} // by instance
 	for k := range scopes {
-		s, err := n.machines.network.since(ctx, k[0], k[1], time.Now())
+		s, err := n.machines.network.since(ctx, k[0], k[1], n.machines.network.clock.Now())
 		if err != nil {
 			return nil, fmt.Errorf("the network of %s in %s: %w", k[0], k[1], err)
 		}
@@ -495,7 +494,7 @@ func (m *Machines) DialCluster(ctx context.Context, planeID, address string) (ne
 		return nil, err
 	}
 	flow := reach.Flow{From: reach.At(aws.ToString(source.NetworkInterfaceId)), To: reach.Addr(to), Protocol: reach.TCP, Port: uint16(port)}
-	s, err := m.network.since(ctx, in.Account, in.Region, time.Now())
+	s, err := m.network.since(ctx, in.Account, in.Region, m.network.clock.Now())
 	if err != nil {
 		return nil, err
 	}

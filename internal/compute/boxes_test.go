@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	clocks "k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/fabric"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -26,7 +27,7 @@ func TestDarkAddresses(t *testing.T) {
 		v := open.CheckName(reach.Flow{From: reach.At("i-1"), Protocol: reach.TCP, Port: 443}, name)
 		return v.Destination
 	}
-	n := &boxNetwork{machines: &Machines{network: newGuestNetwork(nil, 0)}, boxes: map[string]*boxLinks{
+	n := &boxNetwork{machines: &Machines{network: newGuestNetwork(nil, 0, clocks.RealClock{})}, boxes: map[string]*boxLinks{
 		"i-1": {vpc: "vpc-1", names: map[netip.Addr]string{at(eks): eks}},
 		"i-2": {vpc: "vpc-1", names: map[netip.Addr]string{at(sts): sts}},
 		"i-3": {vpc: "vpc-2", names: map[netip.Addr]string{at(ec2): ec2}}, // of another VPC

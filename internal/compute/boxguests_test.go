@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	clocks "k8s.io/utils/clock"
+
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/fabric"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -59,7 +61,7 @@ func boxesOf(ids ...string) map[string]machine.Instance {
 // guestsFor is the network of machines that run containers, and where each may connect to simulated machines.
 func guestsFor(t testing.TB, s *reach.Snapshot, boxes map[string]machine.Instance) (*boxNetwork, map[string]map[guestPort]bool) {
 	n := &boxNetwork{
-		machines: &Machines{network: newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return s, nil }, 0)},
+		machines: &Machines{network: newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return s, nil }, 0, clocks.RealClock{})},
 		boxes:    map[string]*boxLinks{}, answers: newBoxAnswers(), log: testlog.New(t),
 	}
 	return n, n.answers.addGuests(n.guestsOf(s, fabric.Compile(s), boxes), boxes)

@@ -21,6 +21,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	clocks "k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/clock"
@@ -48,6 +49,7 @@ import (
 // Config is what Machines need.
 type Config struct {
 	Store  *store.Store
+	Clock  clocks.WithTicker
 	Timing clock.Timing
 	Disks  Disks
 	// Volumes has the data of other volumes, which only machines that run containers use.
@@ -221,7 +223,7 @@ var _ ec2.Machines = (*Machines)(nil)
 
 // New creates the runtimes; nothing runs yet.
 func New(ctx context.Context, cfg Config) (*Machines, error) {
-	m := &Machines{cfg: cfg, running: map[string]machine.Instance{}, network: newGuestNetwork(cfg.Network.Snapshot, cfg.Timing.GuestDial)}
+	m := &Machines{cfg: cfg, running: map[string]machine.Instance{}, network: newGuestNetwork(cfg.Network.Snapshot, cfg.Timing.GuestDial, cfg.Clock)}
 	m.network.through = cfg.Network.Through
 	if err := m.connectMetadata(ctx); err != nil {
 		return nil, err
@@ -243,6 +245,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		ManagedCall:         m.managedCall,
 		PodNetwork:          podNetwork{m},
 		Step:                cfg.Step,
+		Clock:               cfg.Clock,
 		Log:                 cfg.Log,
 	}
 	m.kubelets = simulated.New(config, simulated.Options{

@@ -59,7 +59,7 @@ func (n *guestNetwork) admit(ctx context.Context, account, region string, from r
 		flow.To = reach.At(to)
 		check = func(s *reach.Snapshot) *reach.Verdict { return s.Check(flow) }
 	}
-	now := time.Now()
+	now := n.clock.Now()
 	var v *reach.Verdict
 	for _, t := range []time.Time{now.Add(-recentEnough), now} {
 		s, err := n.since(ctx, account, region, t)

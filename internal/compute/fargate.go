@@ -20,9 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	clocks "k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -70,7 +72,7 @@ func newFargates(m *Machines) *fargates {
 		m: m, machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
 		clusters: m.cfg.EKS.Clusters, profiles: m.cfg.EKS.FargateClusters, restConfig: m.cfg.ControlPlanes.RESTConfig,
 		network: func(account, region string) fargate.Network {
-			return fargateNetwork{m.cfg.API, account, region}
+			return fargateNetwork{m.cfg.API, m.cfg.Clock, account, region}
 		},
 	}
 	calls := m.calls()
@@ -84,6 +86,7 @@ func newFargates(m *Machines) *fargates {
 		WhyUnauthorized:     m.whyUnauthorized,
 		ControlPlaneVersion: m.controlPlaneVersion,
 		Step:                m.cfg.Step,
+		Clock:               m.cfg.Clock,
 		Log:                 m.cfg.Log,
 	}, simulated.Options{BootDuration: m.cfg.Timing.InstanceBoot, StartDuration: m.cfg.Timing.PodStart})
 	return f
@@ -113,7 +116,7 @@ func (f *fargates) run(ctx context.Context) error {
 				return nil
 			}
 			f.m.cfg.Log.Warn("fargate", "err", err)
-			again = time.After(fargateRetry)
+			again = f.m.cfg.Clock.After(fargateRetry)
 		}
 		select {
 		case <-ctx.Done():
@@ -121,10 +124,8 @@ func (f *fargates) run(ctx context.Context) error {
 		case <-changed:
 		case <-again:
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, f.m.cfg.Clock, lookAgain) {
 			return nil
-		case <-time.After(lookAgain):
 		}
 	}
 }
@@ -176,7 +177,7 @@ func (f *fargates) sync(ctx context.Context) error {
 	for key := range machines {
 		s := fargate.New(fargate.Config{
 			Account: key.Account, Region: key.Region, Cluster: key.ID, Store: f.m.cfg.Store,
-			Machines: f, Network: f.network(key.Account, key.Region), Log: f.m.cfg.Log,
+			Machines: f, Network: f.network(key.Account, key.Region), Clock: f.m.cfg.Clock, Log: f.m.cfg.Log,
 		})
 		if err := s.Abandon(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("removing what Fargate left behind of cluster %s: %w", key.ID, err))
@@ -209,7 +210,7 @@ func (f *fargates) start(ctx context.Context, c eks.ClusterStatus) (*runningFarg
 	ctx, stop := context.WithCancel(ctx)
 	log := f.m.cfg.Log.With("cluster", c.Name)
 	r := &runningFargate{stop: stop, done: make(chan struct{}), scheduler: fargate.New(fargate.Config{
-		Account: c.Account, Region: c.Region, Cluster: c.Name, Store: f.m.cfg.Store, Client: client, Machines: f, Log: log,
+		Account: c.Account, Region: c.Region, Cluster: c.Name, Store: f.m.cfg.Store, Client: client, Machines: f, Clock: f.m.cfg.Clock, Log: log,
 		Network: f.network(c.Account, c.Region),
 		Policies: func(ctx context.Context, namespace string) ([]fargate.SecurityGroupPolicy, error) {
 			return fargate.ReadPolicies(ctx, client.CoreV1().RESTClient(), namespace)
@@ -318,7 +319,7 @@ func (f *fargates) Start(ctx context.Context, in node.Fargate) error {
 	}
 	f.failures[in.ID] = node.Step{
 		Name: machine.EventBoot, Evidence: err.Error(), Cause: node.CauseOf(err), Decision: node.DecisionOf(err),
-		Account: in.Account, Region: in.Region, Cluster: in.ClusterName, InstanceID: in.ID, Time: time.Now(),
+		Account: in.Account, Region: in.Region, Cluster: in.ClusterName, InstanceID: in.ID, Time: f.m.cfg.Clock.Now(),
 	}
 	return err
 }
@@ -459,14 +460,14 @@ func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if time.Until(m.credentials.Expires) > 10*time.Minute {
+	if m.credentials.Expires.Sub(f.m.cfg.Clock.Now()) > 10*time.Minute {
 		return m.credentials, nil
 	}
 	profile, err := f.m.cfg.EKS.FargateProfileARN(m.in.Account, m.in.Region, m.in.ClusterName, m.in.Profile)
 	if err != nil {
 		return aws.Credentials{}, err
 	}
-	ctx = awsapi.AsServicePrincipal(ctx, m.in.Account, m.in.Region, "eks-fargate-pods.amazonaws.com", profile, time.Now())
+	ctx = awsapi.AsServicePrincipal(ctx, m.in.Account, m.in.Region, "eks-fargate-pods.amazonaws.com", profile, f.m.cfg.Clock.Now())
 	c, err := f.m.assume(ctx, m.in.RoleARN, m.in.NodeName)
 	if err != nil {
 		return aws.Credentials{}, err
@@ -481,12 +482,13 @@ func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials,
 // fargateNetwork makes network interfaces in an account's subnets.
 type fargateNetwork struct {
 	api             awsapi.API
+	clock           clocks.PassiveClock
 	account, region string
 }
 
 // service returns a context in which Fargate calls EC2 for the account.
 func (n fargateNetwork) service(ctx context.Context) context.Context {
-	return awsapi.AsService(ctx, n.account, n.region, eks.FargateRole, time.Now())
+	return awsapi.AsService(ctx, n.account, n.region, eks.FargateRole, n.clock.Now())
 }
 
 // MakeInterface implements fargate.Network.

@@ -11,6 +11,8 @@ import (
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/client-go/rest"
+	clocks "k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -72,8 +74,9 @@ func TestFargateOutlivesItsClusters(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]int{}
 	removed := &removedInterfaces{}
+	clock := clocktesting.NewFakeClock(time.Now())
 	f := &fargates{
-		m:        &Machines{cfg: Config{Store: st, Log: testkit.Log(t)}},
+		m:        &Machines{cfg: Config{Store: st, Clock: clock, Log: testkit.Log(t)}},
 		runtime:  simulated.New(node.Config{Log: testkit.Log(t)}, simulated.Options{}),
 		machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
 		clusters: func(context.Context) ([]eks.ClusterStatus, error) {
@@ -95,6 +98,7 @@ func TestFargateOutlivesItsClusters(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(ctx) }()
 	testkit.Eventually(t, 20*time.Second, func() error {
+		clock.Step(fargateRetry)
 		mu.Lock()
 		defer mu.Unlock()
 		removed.mu.Lock()
@@ -107,6 +111,7 @@ func TestFargateOutlivesItsClusters(t *testing.T) {
 	})
 	record("later", "eni-4") // of a deleted cluster: an operation that was in progress
 	testkit.Eventually(t, 20*time.Second, func() error {
+		clock.Step(fargateRetry)
 		left := fargate.Clusters(st)
 		if len(left) != 1 || !left[key("stays")] {
 			return fmt.Errorf("clusters with machines: %v", left)
@@ -176,7 +181,7 @@ func (noInterfaces) DescribeNetworkInterfaces(context.Context, *awsec2.DescribeN
 // A machine that cannot be started has a step that says why, until it is gone.
 func TestFargateMachinesThatDoNotStart(t *testing.T) {
 	m := &Machines{
-		cfg:      Config{EC2: noInterfaces{}},
+		cfg:      Config{EC2: noInterfaces{}, Clock: clocks.RealClock{}},
 		kubelets: simulated.New(node.Config{Log: testkit.Log(t)}, simulated.Options{}), boxes: nodeboxes.New(node.Config{Log: testkit.Log(t)}, nodeboxes.Options{}),
 	}
 	m.fargates = &fargates{m: m, runtime: m.kubelets, machines: map[string]*fargateMachine{}}

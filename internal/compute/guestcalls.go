@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -95,7 +94,7 @@ func (g *guestCalls) permit(ctx context.Context, in machine.Instance, c node.Cal
 	service, operation, _ := strings.Cut(c.Action, ":")
 	call := &awsapi.Call{
 		RequestID: ids.UUID(), Service: service, Operation: operation, Account: in.Account, Region: cmp.Or(c.Region, in.Region), Principal: who,
-		SourceIP: v.Source, Time: time.Now(), TLS: true,
+		SourceIP: v.Source, Time: g.network.clock.Now(), TLS: true,
 	}
 	call.VPCEndpoint = endpointOf(in, v)
 	if err := g.fault(in, call); err != nil {

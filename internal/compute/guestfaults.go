@@ -8,11 +8,11 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -34,11 +34,7 @@ func (t *faultyMetadata) RoundTrip(r *http.Request) (*http.Response, error) {
 	if f == nil {
 		return t.next.RoundTrip(r)
 	}
-	wait := time.NewTimer(t.m.network.patience)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-r.Context().Done():
+	if !clock.Sleep(r.Context(), t.m.network.clock, t.m.network.patience) {
 		return nil, r.Context().Err()
 	}
 	return nil, &node.Refusal{

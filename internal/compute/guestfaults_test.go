@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	clocks "k8s.io/utils/clock"
+
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -19,7 +21,7 @@ import (
 func TestMetadataThatDoesNotAnswer(t *testing.T) {
 	set := fault.NewSet(fault.Config{})
 	set.Replace([]fault.Fault{{ID: "F-1", Kind: fault.IMDS, Account: awsapi.DefaultAccount, Region: testkit.Region, Instance: "i-1"}})
-	m := &Machines{cfg: Config{Faults: set}, network: &guestNetwork{}, running: map[string]machine.Instance{}}
+	m := &Machines{cfg: Config{Faults: set}, network: &guestNetwork{clock: clocks.RealClock{}}, running: map[string]machine.Instance{}}
 	for _, id := range []string{"i-1", "i-2"} {
 		m.running[id] = machine.Instance{Account: awsapi.DefaultAccount, Region: testkit.Region, ID: id}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
@@ -34,7 +33,7 @@ func (g *guestCalls) podCredentials(ctx context.Context, in machine.Instance, id
 		Region: in.Region, Principal: awsapi.Principal{Type: awsapi.AnonymousCaller}, SourceIP: v.Source, UserAgent: sdkAgent, TLS: true, VPCEndpoint: endpointOf(in, v),
 	}
 	out, err := awsapi.Do[awssts.AssumeRoleWithWebIdentityOutput](awsapi.WithCall(ctx, call), g.api, &awssts.AssumeRoleWithWebIdentityInput{
-		RoleArn: &id.RoleARN, RoleSessionName: aws.String(fmt.Sprint(time.Now().UnixNano())), WebIdentityToken: &id.Token,
+		RoleArn: &id.RoleARN, RoleSessionName: aws.String(fmt.Sprint(g.network.clock.Now().UnixNano())), WebIdentityToken: &id.Token,
 	})
 	if err != nil {
 		return aws.Credentials{}, notAssumed(err, operation, id.Cluster, id.RoleARN)

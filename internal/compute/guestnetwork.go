@@ -12,7 +12,10 @@ import (
 	"sync"
 	"time"
 
+	clocks "k8s.io/utils/clock"
+
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -35,6 +38,7 @@ type guestNetwork struct {
 	through func(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
 	// patience is how long a program waits for an answer to its first packet.
 	patience time.Duration
+	clock    clocks.Clock
 
 	mu     sync.Mutex
 	recent map[[2]string]*recentNetwork // by account and region
@@ -60,8 +64,8 @@ type target struct {
 	port           int
 }
 
-func newGuestNetwork(network func(ctx context.Context, account, region string) (*reach.Snapshot, error), patience time.Duration) *guestNetwork {
-	return &guestNetwork{network: network, patience: patience, recent: map[[2]string]*recentNetwork{}, conns: map[*guestConn]struct{}{}}
+func newGuestNetwork(network func(ctx context.Context, account, region string) (*reach.Snapshot, error), patience time.Duration, c clocks.Clock) *guestNetwork {
+	return &guestNetwork{network: network, patience: patience, clock: c, recent: map[[2]string]*recentNetwork{}, conns: map[*guestConn]struct{}{}}
 }
 
 // since returns the network as of time t or later.
@@ -72,7 +76,7 @@ func (n *guestNetwork) since(ctx context.Context, account, region string, t time
 	if r.snapshot != nil && !r.at.Before(t) {
 		return r.snapshot, nil
 	}
-	began := time.Now()
+	began := n.clock.Now()
 	s, err := n.network(ctx, account, region)
 	if err != nil {
 		return nil, err
@@ -83,7 +87,7 @@ func (n *guestNetwork) since(ctx context.Context, account, region string, t time
 
 // recently returns the cache for a region, and drops regions that have not been used lately.
 func (n *guestNetwork) recently(account, region string) *recentNetwork {
-	now := time.Now()
+	now := n.clock.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.DeleteFunc(n.recent, func(_ [2]string, r *recentNetwork) bool { return now.Sub(r.asked) > forgetAfter })
@@ -120,7 +124,7 @@ func (n *guestNetwork) know(s *reach.Snapshot, account, region string, t target,
 
 // check decides a TCP connection from an instance to a host name or address.
 func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
-	now := time.Now()
+	now := n.clock.Now()
 	for _, t := range []time.Time{now.Add(-recentEnough), now} {
 		s, err := n.since(ctx, in.Account, in.Region, t)
 		if err != nil {
@@ -169,14 +173,8 @@ func silent(refused error) bool {
 
 // timeOut returns a refusal. If packets are dropped, it first waits as long as a program would before it gives up.
 func (n *guestNetwork) timeOut(ctx context.Context, refused error) error {
-	if silent(refused) {
-		t := time.NewTimer(n.patience)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if silent(refused) && !clock.Sleep(ctx, n.clock, n.patience) {
+		return ctx.Err()
 	}
 	return refused
 }
@@ -276,7 +274,7 @@ func (n *guestNetwork) cut(ctx context.Context) (int, error) {
 	n.mu.Unlock()
 	var closed int
 	for k, conns := range open {
-		s, err := n.since(ctx, k[0], k[1], time.Now())
+		s, err := n.since(ctx, k[0], k[1], n.clock.Now())
 		if err != nil {
 			return closed, fmt.Errorf("the network of %s in %s: %w", k[0], k[1], err)
 		}
@@ -295,16 +293,12 @@ func (n *guestNetwork) cut(ctx context.Context) (int, error) {
 func (n *guestNetwork) run(ctx context.Context, changed func() <-chan struct{}) error {
 	for {
 		wake := changed()
-		began := time.Now()
+		began := n.clock.Now()
 		if _, err := n.cut(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		rest := time.NewTimer(max(500*time.Millisecond, 20*time.Since(began)))
-		select {
-		case <-ctx.Done():
-			rest.Stop()
+		if !clock.Sleep(ctx, n.clock, max(500*time.Millisecond, 20*n.clock.Since(began))) {
 			return nil
-		case <-rest.C:
 		}
 		select {
 		case <-ctx.Done():

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	clocks "k8s.io/utils/clock"
+
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -88,7 +90,7 @@ func TestGuestNetworkDecides(t *testing.T) {
 		{"no such name", open, "nobody.internal", 443, "lookup nobody.internal: no such host", reach.CodeName, "nobody.internal", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return tt.network, nil }, 0)
+			n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return tt.network, nil }, 0, clocks.RealClock{})
 			v, err := n.allow(t.Context(), in, tt.host, tt.port)
 			if tt.text == "" {
 				if err != nil || !v.Reachable {
@@ -112,7 +114,7 @@ func TestGuestNetworkLooksAgainBeforeItRefuses(t *testing.T) {
 	open := guestWorld()
 	var now atomic.Pointer[reach.Snapshot]
 	now.Store(edited(open, guestGroup(false)))
-	n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return now.Load(), nil }, 0)
+	n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return now.Load(), nil }, 0, clocks.RealClock{})
 	in := machine.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1"}
 	if _, err := n.allow(t.Context(), in, "eks.us-east-1.amazonaws.com", 443); err == nil {
 		t.Error("let through")
@@ -127,7 +129,7 @@ func TestGuestNetworkLooksAgainBeforeItRefuses(t *testing.T) {
 func TestGuestNetworkForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := guestWorld()
-		n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return open, nil }, 0)
+		n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return open, nil }, 0, clocks.RealClock{})
 		for i := range 100 {
 			in := machine.Instance{Account: fmt.Sprintf("%012d", i), Region: "us-east-1", ID: "i-1"}
 			if _, err := n.allow(t.Context(), in, "eks.us-east-1.amazonaws.com", 443); err != nil {
@@ -146,7 +148,7 @@ func TestGuestNetworkCuts(t *testing.T) {
 	open := guestWorld()
 	var now atomic.Pointer[reach.Snapshot]
 	now.Store(open)
-	n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return now.Load(), nil }, 0)
+	n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return now.Load(), nil }, 0, clocks.RealClock{})
 	in := machine.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1"}
 	v, err := n.allow(t.Context(), in, "eks.us-east-1.amazonaws.com", 443)
 	if err != nil {

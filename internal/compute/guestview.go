@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -14,7 +13,7 @@ import (
 
 // now returns the current network of an instance.
 func (g *guests) now(ctx context.Context, in machine.Instance) (*reach.Snapshot, error) {
-	return g.machines.network.since(ctx, in.Account, in.Region, time.Now())
+	return g.machines.network.since(ctx, in.Account, in.Region, g.machines.network.clock.Now())
 }
 
 // resolve resolves a name as the DNS server of an instance's VPC does.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -58,10 +58,8 @@ func (n *nodeLifecycles) run(ctx context.Context) error {
 			return nil
 		case <-changed:
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, n.m.cfg.Clock, lookAgain) {
 			return nil
-		case <-time.After(lookAgain):
 		}
 	}
 }
@@ -137,6 +135,7 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 				return instanceState(n.m.cfg.EC2, c.Account, c.Region, providerID)
 			},
 			EndPods: n.m.cfg.Timing.PodsEndWithNode,
+			Clock:   n.m.cfg.Clock,
 			Log:     n.m.cfg.Log.With("cluster", c.Name),
 		}),
 		stop: stop,

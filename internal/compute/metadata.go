@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -60,6 +59,7 @@ func (m *Machines) connectMetadata(ctx context.Context) error {
 	m.metadata = imds.New(imds.Config{
 		Source: &metadataSource{m},
 		Secret: secret.Secret,
+		Clock:  m.cfg.Clock,
 		Log:    m.cfg.Log,
 		// Creating an RSA key takes a while, and signatures are rarely requested.
 		Identity: func(ctx context.Context) (imds.Identity, error) {
@@ -69,7 +69,7 @@ func (m *Machines) connectMetadata(ctx context.Context) error {
 				return *known, nil
 			}
 			rec, err := once(ctx, m.cfg.Store, metadataIdentities, func() (metadataIdentity, error) {
-				key, cert, err := imds.NewIdentity(time.Now())
+				key, cert, err := imds.NewIdentity(m.cfg.Clock.Now())
 				return metadataIdentity{key, cert}, err
 			})
 			if err != nil {
@@ -287,7 +287,7 @@ func (s *metadataSource) Credentials(ctx context.Context, instanceID string, ver
 	if role.ARN == "" {
 		return imds.Credentials{}, imds.NoProfile()
 	}
-	ctx = awsapi.AsServicePrincipal(ctx, m.Account, m.Region, "ec2.amazonaws.com", "", time.Now())
+	ctx = awsapi.AsServicePrincipal(ctx, m.Account, m.Region, "ec2.amazonaws.com", "", s.m.cfg.Clock.Now())
 	awsapi.CallFrom(ctx).Principal.Instance = awsapi.SourceInstance{
 		ARN: arn.New("ec2", m.Region, m.Account, "instance/"+instanceID), VPCID: aws.ToString(i.VpcId),
 		PrivateIP: aws.ToString(i.PrivateIpAddress), Delivery: fmt.Sprintf("%d.0", version),

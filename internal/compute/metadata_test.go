@@ -19,6 +19,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
+	clocks "k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -68,7 +69,7 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world
 			t.Error(err)
 		}
 	})
-	d = &world{store: st, machines: &Machines{cfg: Config{Store: st}, running: map[string]machine.Instance{}}}
+	d = &world{store: st, machines: &Machines{cfg: Config{Store: st, Clock: clocks.RealClock{}}, running: map[string]machine.Instance{}}}
 	d.iam = iam.New(iam.Config{Store: st})
 	d.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{d.iam}})
 	authorizer := authz.New(authz.Config{Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})

@@ -3,7 +3,6 @@ package compute
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -19,7 +18,7 @@ func (m *Machines) planeBehind(ctx context.Context, in machine.Instance, v *reac
 	if last.Kind != reach.KindInterface {
 		return "", false
 	}
-	s, err := m.network.since(ctx, in.Account, in.Region, time.Now().Add(-recentEnough))
+	s, err := m.network.since(ctx, in.Account, in.Region, m.network.clock.Now().Add(-recentEnough))
 	if err != nil {
 		return "", false
 	}
