@@ -84,8 +84,9 @@ lint: vet ## gofmt, go vet, staticcheck
 vet:
 	$(COMPILE) vet ./...
 
-typecheck: ## check the program's types for the other platforms of make dist, without compiling it for them
+typecheck: ## check the types of drydock and of nodes' programs for the other platforms of make dist, without compiling them
 	$(GO) run ./tools/typecheck ./cmd/drydock $(filter-out linux/amd64,$(PLATFORMS))
+	$(GO) run ./tools/typecheck ./tools/nodebin/... linux/arm64
 
 # Generated data whose inputs are not in the repository. The models have their own checksums.
 DATA = $(shell git ls-files internal/authz/data internal/service/cloudformation/SOURCE internal/service/cloudformation/schemas.jsonl internal/catalog/managedpolicies/data 'internal/catalog/*.gz' 'test/data/*.gz'; \

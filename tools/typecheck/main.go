@@ -1,4 +1,4 @@
-// Typecheck checks the types of a program for platforms that nobody compiles it for here:
+// Typecheck checks the types of programs for platforms that nobody compiles them for here:
 //
 //	go run ./tools/typecheck ./cmd/drydock linux/arm64 darwin/arm64
 //
@@ -19,7 +19,7 @@ import (
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: typecheck PACKAGE GOOS/GOARCH...")
+		fmt.Fprintln(os.Stderr, "usage: typecheck PACKAGES GOOS/GOARCH...")
 		os.Exit(2)
 	}
 	failed := false
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// check returns what would keep the package, or one that it imports, from compiling for platform, which is GOOS/GOARCH.
+// check returns what would keep packages, which a pattern names, or those that they import, from compiling for platform, which is GOOS/GOARCH.
 // Of other modules' packages it reports only those that are missing or have no files for the platform.
 func check(pkg, platform string) ([]string, error) {
 	goos, arch, ok := strings.Cut(platform, "/")

@@ -25,11 +25,13 @@ func TestFunctionsMissingOnOnePlatform(t *testing.T) {
 	}
 	t.Chdir(dir)
 	t.Setenv("GOFLAGS", "")
-	if faults, err := check(".", "linux/arm64"); err != nil || len(faults) > 0 {
-		t.Fatalf("linux/arm64: %q, %v", faults, err)
-	}
-	faults, err := check(".", "darwin/arm64")
-	if err != nil || len(faults) != 1 || !strings.Contains(faults[0], "undefined: run") {
-		t.Fatalf("darwin/arm64: %q, %v: want one fault, undefined: run", faults, err)
+	for _, pattern := range []string{".", "./..."} {
+		if faults, err := check(pattern, "linux/arm64"); err != nil || len(faults) > 0 {
+			t.Fatalf("linux/arm64: %q, %v", faults, err)
+		}
+		faults, err := check(pattern, "darwin/arm64")
+		if err != nil || len(faults) != 1 || !strings.Contains(faults[0], "undefined: run") {
+			t.Fatalf("darwin/arm64: %q, %v: want one fault, undefined: run", faults, err)
+		}
 	}
 }
