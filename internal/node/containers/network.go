@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 )
 
 // The VPC CNI plugin's files on a machine: see tools/nodebin/nodetool.
 const (
-	poolFile  = "/var/lib/drydock/cni/addresses"
-	usedDir   = "/var/lib/drydock/cni/used"
-	readyFile = "/var/run/aws-node/ready"
+	poolFile = "/var/lib/drydock/cni/addresses"
+	usedDir  = "/var/lib/drydock/cni/used"
 )
 
 // A podNetwork is the VPC CNI plugin's daemon on a machine.
@@ -160,5 +160,5 @@ func (i *instance) connectAddresses(ctx context.Context, all []simulated.PodAddr
 		return i.machine.Write(ctx, "/etc/cni/net.d/10-aws.conflist", []byte(managedCNI), 0o644)
 	}
 	// The container aws-node sees that, and writes the configuration without which the node is not Ready.
-	return i.machine.Write(ctx, readyFile, nil, 0o644)
+	return i.machine.Write(ctx, launch.ReadyFile, nil, 0o644)
 }

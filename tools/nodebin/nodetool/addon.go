@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
 
 // goRunner starts the program that its arguments name, as the program of that name in Kubernetes' images does.
@@ -28,14 +30,8 @@ func goRunner() error {
 	return fmt.Errorf("starting %s: %w", path, syscall.Exec(path, os.Args[1:], os.Environ()))
 }
 
-// The files of aws-node. The daemon writes ready when the instance has addresses for pods. The container aws-eks-nodeagent
-// reads the mode of network policies.
-const (
-	awsNodeDir = "/var/run/aws-node"
-	readyFile  = awsNodeDir + "/ready"
-	modeFile   = awsNodeDir + "/network-policy-mode"
-	confFile   = "/host/etc/cni/net.d/10-aws.conflist"
-)
+// confFile is the configuration that aws-node writes, as its container sees it.
+const confFile = "/host/etc/cni/net.d/10-aws.conflist"
 
 // cniConf is what makes containerd call drydock-cni.
 const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type": "drydock-cni", "capabilities": {"portMappings": true}}]}
@@ -45,7 +41,7 @@ const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type":
 // addresses for pods, which Drydock's daemon gets from EC2 by the container's environment.
 func awsNode() error {
 	fmt.Println("aws-node of Drydock: it takes the place of amazon-vpc-cni-k8s. Drydock's daemon calls EC2 as this node; see `drydock why node`.")
-	if err := replace(modeFile, cmp.Or(os.Getenv("NETWORK_POLICY_ENFORCING_MODE"), "standard")); err != nil {
+	if err := replace(launch.PolicyModeFile, cmp.Or(os.Getenv("NETWORK_POLICY_ENFORCING_MODE"), "standard")); err != nil {
 		return err
 	}
 	stopped := make(chan os.Signal, 1)
@@ -53,7 +49,7 @@ func awsNode() error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for waited := false; ; waited = true {
-		if _, err := os.Stat(readyFile); err == nil {
+		if _, err := os.Stat(launch.ReadyFile); err == nil {
 			break
 		}
 		if !waited {
@@ -66,7 +62,7 @@ func awsNode() error {
 		}
 	}
 	// Where the probes of older and newer manifests connect.
-	for network, address := range map[string]string{"unix": awsNodeDir + "/ipamd.sock", "tcp": "127.0.0.1:50051"} {
+	for network, address := range map[string]string{"unix": launch.AWSNodeDir + "/ipamd.sock", "tcp": "127.0.0.1:50051"} {
 		l, err := listen(network, address)
 		if err != nil {
 			return err

@@ -36,6 +36,14 @@ type Kubelet struct {
 	MemoryBytes uint64
 }
 
+// The files of aws-node on a machine. The daemon writes ReadyFile when the instance has addresses for pods. The container
+// aws-node writes PolicyModeFile, and the agent of network policies reads it.
+const (
+	AWSNodeDir     = "/var/run/aws-node"
+	ReadyFile      = AWSNodeDir + "/ready"
+	PolicyModeFile = AWSNodeDir + "/network-policy-mode"
+)
+
 // ImageDir holds the images of all machines as archives: NAME.tar. containerd imports each, and then writes NAME.done or
 // NAME.error into ImportedDir.
 const (

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/drydock-dev/drydock/internal/netpolicy"
+	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
 
 // runNetworkPolicyAgent enforces the network policies of a node's pods: the container aws-eks-nodeagent of aws-node if network
@@ -33,12 +34,9 @@ func runNetworkPolicyAgent([]string) int {
 	return code(enforcePolicies(ctx))
 }
 
-// modeFile has the mode in which policies are enforced, standard or strict. The container aws-node, whose environment has it,
-// writes the file before the node can have pods. It is read again at intervals, because aws-node may be replaced.
-const (
-	modeFile     = "/var/run/aws-node/network-policy-mode"
-	modeInterval = 5 * time.Second
-)
+// modeInterval is how often the mode in which policies are enforced is read, standard or strict. The container aws-node, whose
+// environment has it, writes the file before the node can have pods, and may be replaced.
+const modeInterval = 5 * time.Second
 
 func enforcePolicies(ctx context.Context) error {
 	cfg, err := rest.InClusterConfig()
@@ -99,7 +97,7 @@ func enforcePolicies(ctx context.Context) error {
 
 // readMode returns the mode, or "" if aws-node has not written a valid one.
 func readMode() string {
-	b, _ := os.ReadFile(modeFile)
+	b, _ := os.ReadFile(launch.PolicyModeFile)
 	if mode := string(b); mode == "strict" || mode == "standard" {
 		return mode
 	}
