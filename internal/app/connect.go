@@ -90,9 +90,6 @@ func serialConsole(host string) bool {
 	return ok
 }
 
-// consoleInUse reports whether the serial console of an instance has a session.
-func (d *daemon) consoleInUse(instanceID string) bool { return d.machines.ConsoleInUse(instanceID) }
-
 // hasAddress reports whether an address is in a VPC, belongs to a network interface, or is in the ranges from which public
 // addresses are assigned here. On the internet, such addresses belong to somebody else.
 func hasAddress(s *reach.Snapshot, a netip.Addr) bool {

@@ -151,7 +151,7 @@ var services = []entry{
 	{new(eks.Service).AWS, func(d *daemon) module.Module { return d.eks.Module() }},
 	{new(eksauth.Service).AWS, func(d *daemon) module.Module { return d.eksAuth.Module() }},
 	{new(ec2.Service).AWS, func(d *daemon) module.Module { return d.ec2.Module(d.machines) }},
-	{new(ec2instanceconnect.Service).AWS, func(d *daemon) module.Module { return d.connect.Module(d.dialFromEndpoint) }},
+	{new(ec2instanceconnect.Service).AWS, func(d *daemon) module.Module { return d.connect.Module(d.dialFromEndpoint, d.machines.ConsoleInUse) }},
 	{new(autoscaling.Service).AWS, func(d *daemon) module.Module { return d.scaling.Module() }},
 	{new(arczonalshift.Service).AWS, func(d *daemon) module.Module { return d.shifts.Module() }},
 	{new(elb.Service).AWS, func(d *daemon) module.Module { return d.elb.Module() }},
@@ -303,7 +303,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Held:   d.holdsInstances,
 		Log:    d.log,
 	})
-	d.connect = ec2instanceconnect.New(ec2instanceconnect.Config{EC2: d.ec2, ConsoleInUse: d.consoleInUse, Calls: d.server, Authorize: d.authorizer.AuthorizeTargets})
+	d.connect = ec2instanceconnect.New(ec2instanceconnect.Config{EC2: d.ec2, Calls: d.server, Authorize: d.authorizer.AuthorizeTargets})
 	d.quotas = servicequotas.New(servicequotas.Config{Store: d.store, Providers: quotas.providers(d.ec2)})
 	if err := d.quotas.Resume(ctx); err != nil {
 		return err

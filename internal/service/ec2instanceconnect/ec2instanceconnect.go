@@ -47,8 +47,6 @@ type Config struct {
 	EC2 EC2
 	// Calls identifies and records the callers of OpenTunnel.
 	Calls Calls
-	// ConsoleInUse reports whether a session of an instance's serial console is open. Nil means never.
-	ConsoleInUse func(instanceID string) bool
 	// Authorize authorizes a call on targets.
 	Authorize func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error
 	Clock     clock.WithDelayedExecution // nil means the real clock
@@ -56,8 +54,9 @@ type Config struct {
 
 // Service answers the operations.
 type Service struct {
-	cfg  Config
-	dial Dial
+	cfg          Config
+	dial         Dial
+	consoleInUse func(instanceID string) bool
 
 	mu      sync.Mutex
 	keys    map[string][]key // by instance ID
@@ -90,9 +89,10 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, keys: map[string][]key{}, serial: map[string][]key{}, sent: map[login]sending{}, tunnels: map[*tunnel]bool{}}
 }
 
-// Module declares the service to the daemon. dial connects to instances.
-func (s *Service) Module(dial Dial) module.Module {
-	s.dial = dial
+// Module declares the service to the daemon. dial connects to instances. consoleInUse reports whether a session of an
+// instance's serial console is open.
+func (s *Service) Module(dial Dial, consoleInUse func(instanceID string) bool) module.Module {
+	s.dial, s.consoleInUse = dial, consoleInUse
 	return module.Module{Service: s.AWS(), Resolver: resolver{}, Run: s.run, Reset: s.reset}
 }
 

@@ -126,7 +126,8 @@ func TestKeys(t *testing.T) {
 func TestSerialConsoleKeys(t *testing.T) {
 	clock := testclock.NewFakeClock(time.Now())
 	inUse := false
-	s := connect.New(connect.Config{EC2: ec2{serial: true}, Clock: clock, ConsoleInUse: func(id string) bool { return inUse && id == instance }})
+	s := connect.New(connect.Config{EC2: ec2{serial: true}, Clock: clock})
+	s.Module(nil, func(id string) bool { return inUse && id == instance })
 	srv := testkit.NewServer(t, testkit.Config{Services: func(*store.Store) []awsapi.Service { return []awsapi.Service{s.AWS()} }})
 	c := awsconnect.NewFromConfig(srv.AWSConfig(srv.Account(t)))
 	key := publicKey(t)
@@ -197,7 +198,7 @@ func TestTunnels(t *testing.T) {
 			_, _ = io.Copy(far, far)
 		}()
 		return near, nil
-	})
+	}, nil)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.ServesTunnel(r) {
 			t.Errorf("not a tunnel: %s", r.URL)

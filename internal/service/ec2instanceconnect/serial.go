@@ -33,7 +33,7 @@ func (s *Service) SendSerialConsoleSSHPublicKey(ctx context.Context, in *awsconn
 		return nil, &connecttypes.SerialConsoleAccessDisabledException{Message: aws.String("Your account is not authorized to use the EC2 Serial Console. To authorize your account, run the EnableSerialConsoleAccess API. For more information, see EnableSerialConsoleAccess in the Amazon EC2 API Reference.")}
 	case !onNitro(i.InstanceType):
 		return nil, &connecttypes.EC2InstanceTypeInvalidException{Message: aws.String("The instance type is not supported for connecting via the serial console. Only Nitro instance types are currently supported.")}
-	case s.cfg.ConsoleInUse != nil && s.cfg.ConsoleInUse(*in.InstanceId):
+	case s.consoleInUse != nil && s.consoleInUse(*in.InstanceId):
 		return nil, &connecttypes.SerialConsoleSessionLimitExceededException{Message: aws.String("The instance currently has 1 active serial console session. Only 1 session is supported at a time.")}
 	}
 	now := s.cfg.Clock.Now()
