@@ -19,6 +19,8 @@ import (
 const maxKeys = 1000
 
 // A listing is a page of the keys that have a prefix. Keys that are the same up to the next delimiter are shown as one.
+// Its position is not a paging.Cursor: ListObjects and ListObjectVersions have keys instead of tokens, and an empty token
+// of ListObjectsV2 is an error.
 type listing struct {
 	prefix, delimiter string
 	after             string // the last key or common prefix of the previous page
