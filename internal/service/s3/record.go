@@ -14,14 +14,14 @@ import (
 
 var (
 	// buckets are stored by name.
-	buckets = store.NewCollection[bucketRecord]("s3", "bucket")
+	buckets = store.NewCollection[bucketRecord]("s3", "bucket", store.Same)
 	// objects are the current versions, under BUCKET/KEY. A current version may be a delete marker.
-	objects = store.NewCollection[objectRecord]("s3", "object", store.Same)
+	objects = store.NewCollection[objectRecord]("s3", "object", store.Same, store.Same)
 	// noncurrent are the other versions, under BUCKET/KEY/TIME. The key is in hexadecimal, so that it ends at the
 	// slash. The newest version comes first.
-	noncurrent = store.NewCollection[objectRecord]("s3", "noncurrent", store.Same)
+	noncurrent = store.NewCollection[objectRecord]("s3", "noncurrent", store.Same, store.Same)
 	// uploads are multipart uploads, under BUCKET/ID.
-	uploads = store.NewCollection[uploadRecord]("s3", "upload", store.Same)
+	uploads = store.NewCollection[uploadRecord]("s3", "upload", store.Same, store.Same)
 	// parts are the parts of uploads, under BUCKET/UPLOAD/NUMBER.
 	parts = store.NewCollection[partRecord]("s3", "part")
 )
