@@ -167,11 +167,11 @@ func checkGrants(list []s3types.Grant) ([]s3types.Grant, error) {
 
 // publicGrants reports whether an ACL gives access to everybody or to all AWS accounts.
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html#access-control-block-public-access-policy-status
-func publicGrants(list []s3types.Grant) bool {
-	return slices.ContainsFunc(list, func(g s3types.Grant) bool {
-		uri := aws.ToString(g.Grantee.URI)
-		return uri == everybody || uri == authenticated
-	})
+func publicGrants(list []s3types.Grant) bool { return slices.ContainsFunc(list, publicGrant) }
+
+func publicGrant(g s3types.Grant) bool {
+	uri := aws.ToString(g.Grantee.URI)
+	return uri == everybody || uri == authenticated
 }
 
 // ownerOnly reports whether an ACL gives full control to the owner, and nothing to others.
@@ -224,16 +224,26 @@ func (b *bucket) checkPublic(call *awsapi.Call, action string, list []s3types.Gr
 		"\" because public ACLs are prevented by the BlockPublicAcls setting in S3 Block Public Access.").WithStatus(http.StatusForbidden)
 }
 
-// shownACL returns the owner and the grants of a bucket or an object. Without ACLs the owner has full control.
+// effective returns the grants of an ACL that are in force.
+func (b *bucket) effective(list []s3types.Grant) []s3types.Grant {
+	if p := b.PublicAccess; p == nil || !aws.ToBool(p.IgnorePublicAcls) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), publicGrant)
+}
+
+// shownACL returns the owner and the grants of a bucket or an object: those that are in force. Without ACLs the owner
+// has full control.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html#access-control-block-public-access-options
 func (b *bucket) shownACL(list []s3types.Grant) (*s3types.Owner, []s3types.Grant) {
 	id := canonicalID(b.key.Account)
 	if list == nil || b.Ownership == enforced {
 		list = []s3types.Grant{user(*id, s3types.PermissionFullControl)}
 	}
-	return &s3types.Owner{ID: id}, list
+	return &s3types.Owner{ID: id}, b.effective(list)
 }
 
-// What the permissions of an ACL allow.
+// What the permissions of an ACL allow: on a bucket, on an object, and on a version of an object.
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/acl-overview.html#acl-access-policy-permission-mapping
 var (
 	bucketPermissions = map[s3types.Permission][]string{
@@ -243,16 +253,20 @@ var (
 		s3types.PermissionWriteAcp: {"s3:PutBucketAcl"},
 	}
 	objectPermissions = map[s3types.Permission][]string{
-		s3types.PermissionRead:     {"s3:GetObject", "s3:GetObjectVersion"},
-		s3types.PermissionReadAcp:  {"s3:GetObjectAcl", "s3:GetObjectVersionAcl"},
-		s3types.PermissionWriteAcp: {"s3:PutObjectAcl", "s3:PutObjectVersionAcl"},
+		s3types.PermissionRead:     {"s3:GetObject"},
+		s3types.PermissionReadAcp:  {"s3:GetObjectAcl"},
+		s3types.PermissionWriteAcp: {"s3:PutObjectAcl"},
+	}
+	versionPermissions = map[s3types.Permission][]string{
+		s3types.PermissionRead:     {"s3:GetObjectVersion"},
+		s3types.PermissionReadAcp:  {"s3:GetObjectVersionAcl"},
+		s3types.PermissionWriteAcp: {"s3:PutObjectVersionAcl"},
 	}
 )
 
 // statementsOf returns what an ACL allows the caller, as statements of a policy.
 func statementsOf(call *awsapi.Call, b *bucket, list []s3types.Grant, allow map[s3types.Permission][]string) (out []policy.Statement) {
-	ignored := b.PublicAccess != nil && aws.ToBool(b.PublicAccess.IgnorePublicAcls)
-	for _, g := range list {
+	for _, g := range b.effective(list) {
 		who := &policy.Principals{All: true}
 		switch {
 		case g.Grantee.Type == s3types.TypeCanonicalUser:
@@ -260,13 +274,13 @@ func statementsOf(call *awsapi.Call, b *bucket, list []s3types.Grant, allow map[
 				continue // the owner needs no ACL
 			}
 			who = &policy.Principals{AWS: []string{call.Account}}
-		case ignored, *g.Grantee.URI == logDelivery, *g.Grantee.URI == authenticated && call.Principal.Type == awsapi.AnonymousCaller:
+		case *g.Grantee.URI == logDelivery, *g.Grantee.URI == authenticated && call.Principal.Type == awsapi.AnonymousCaller:
 			continue
 		}
 		actions := allow[g.Permission]
 		if g.Permission == s3types.PermissionFullControl {
-			for _, a := range allow {
-				actions = append(actions, a...)
+			for _, p := range g.Permission.Values() {
+				actions = append(actions, allow[p]...)
 			}
 		}
 		if len(actions) > 0 {
@@ -276,14 +290,19 @@ func statementsOf(call *awsapi.Call, b *bucket, list []s3types.Grant, allow map[
 	return out
 }
 
-// allowed returns what the ACLs of the bucket and of an object's current version, if key names one, allow the caller.
-// AWS deviation: the ACL of the current version applies to requests for other versions as well.
-func (s *Service) allowed(call *awsapi.Call, b *bucket, key string) []policy.Statement {
+// allowed returns what the ACLs of the bucket and of an object, or of a version of it, allow the caller.
+func (s *Service) allowed(call *awsapi.Call, b *bucket, key, version string) []policy.Statement {
 	if b.Ownership == enforced {
 		return nil
 	}
 	out := statementsOf(call, b, b.Grants, bucketPermissions)
-	if key != "" {
+	switch {
+	case key == "":
+	case version != "":
+		if o, _, err := b.find(s.store, key, version); err == nil {
+			out = append(out, statementsOf(call, b, o.Grants, versionPermissions)...)
+		}
+	default:
 		if o, err := b.current(s.store, key); err == nil && o != nil {
 			out = append(out, statementsOf(call, b, o.Grants, objectPermissions)...)
 		}

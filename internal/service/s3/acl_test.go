@@ -9,6 +9,8 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -148,4 +150,81 @@ func TestACLsGiveAccess(t *testing.T) {
 	c.own("BucketOwnerEnforced")
 	_, err = theirs.get("secret")
 	wantError(t, err, "AccessDenied", "")
+}
+
+func (c *client) putACL(key string, acl s3types.ObjectCannedACL) *awss3.PutObjectOutput {
+	c.t.Helper()
+	return testkit.Must(c.PutObject(c.t.Context(), &awss3.PutObjectInput{Bucket: c.bucket, Key: &key, Body: strings.NewReader("x"), ACL: acl}))(c.t)
+}
+
+// An ACL concerns one version of an object.
+func TestACLsOfVersions(t *testing.T) {
+	w := newWorld(t, options{})
+	c, other, ctx := w.bucket(t), w.bucket(t), t.Context()
+	c.withACLs()
+	c.version("Enabled")
+	stranger := *other
+	stranger.bucket = c.bucket
+	private, public := c.putACL("k", "private"), c.putACL("k", "public-read")
+	stranger.want("k", "x")
+	read := func(version *string) error {
+		_, err := stranger.getWith(&awss3.GetObjectInput{Key: aws.String("k"), VersionId: version})
+		return err
+	}
+	copied := func(version *string) error {
+		_, err := other.CopyObject(ctx, &awss3.CopyObjectInput{Bucket: other.bucket, Key: aws.String("k"), CopySource: aws.String(*c.bucket + "/k?versionId=" + *version)})
+		return err
+	}
+	for _, get := range []func(*string) error{read, copied} {
+		wantError(t, get(private.VersionId), "AccessDenied", "")
+		if err := get(public.VersionId); err != nil {
+			t.Errorf("the public version: %v", err)
+		}
+	}
+	c.putACL("k", "private")
+	_, err := stranger.get("k")
+	wantError(t, err, "AccessDenied", "")
+	if err := read(public.VersionId); err != nil {
+		t.Errorf("the public version, which is not current: %v", err)
+	}
+	wantError(t, read(aws.String("none")), "AccessDenied", "")
+}
+
+// RestrictPublicBuckets refuses other accounts whatever an ACL allows them, and the policy's denials stay in force.
+func TestRestrictPublicBuckets(t *testing.T) {
+	w := newWorld(t, options{})
+	c, other, ctx := w.bucket(t), w.bucket(t), t.Context()
+	c.withACLs()
+	theirs := *other
+	theirs.bucket = c.bucket
+	c.putACL("open", "public-read")
+	c.putACL("denied", "public-read")
+	arn := "arn:aws:s3:::" + *c.bucket
+	everybody := func(statement string) string {
+		return strings.Replace(statement, `"Action"`, `"Principal":"*","Action"`, 1)
+	}
+	text := document(everybody(statementFor("Deny", "s3:GetObject", arn+"/denied", "")), everybody(statementFor("Allow", "s3:GetObject", arn+"/*", "")))
+	testkit.Must(c.PutBucketPolicy(ctx, &awss3.PutBucketPolicyInput{Bucket: c.bucket, Policy: &text}))(t)
+	refused := func(c *client, key string) {
+		t.Helper()
+		_, err := c.get(key)
+		wantError(t, err, "AccessDenied", "with an explicit deny in a resource-based policy")
+	}
+	theirs.want("open", "x")
+	refused(&theirs, "denied")
+
+	// The decision names the statement of the policy as it was set.
+	stored, _ := w.s3.Authz().Resource(awsapi.WithCall(ctx, &awsapi.Call{Account: other.account}), other.account, testkit.Region, "object", *c.bucket+"/denied")
+	d := policy.Evaluate(policy.Request{
+		Action: "s3:GetObject", Resource: stored.ARN, ResourceAccount: c.account, Principal: policy.Principal{Account: other.account, ARN: "arn:aws:iam::" + other.account + ":root"},
+	}, policy.Policies{Resource: stored.AccountPolicies})
+	if len(d.Matched) != 1 || d.Matched[0].Source != "bucket policy of "+arn || d.Matched[0].Index != 0 || d.Matched[0].Start.Line != 1 {
+		t.Errorf("decided by %+v", d.Matched)
+	}
+
+	testkit.Must(c.PutPublicAccessBlock(ctx, &awss3.PutPublicAccessBlockInput{Bucket: c.bucket, PublicAccessBlockConfiguration: &s3types.PublicAccessBlockConfiguration{RestrictPublicBuckets: aws.Bool(true)}}))(t)
+	refused(&theirs, "open")
+	refused(&theirs, "denied")
+	c.want("open", "x")
+	refused(c, "denied")
 }

@@ -30,40 +30,49 @@ type resolver struct{ s *Service }
 // HoldsPolicies implements authz.PolicyHolder: bucket policies apply even to the account's root.
 func (resolver) HoldsPolicies() {}
 
-// nobody is a policy that allows nothing. If RestrictPublicBuckets is on, it replaces a public bucket policy for
-// callers from other accounts.
-var nobody = &policy.Document{}
+// toOthers is the policy that RestrictPublicBuckets adds to a public one: "any denial resulting from the
+// RestrictPublicBuckets setting is explicit".
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/troubleshoot-403-errors.html#access-denied-bpa
+var toOthers = &policy.Document{Version: policy.Version2012, Statements: []policy.Statement{
+	{Deny: true, Principals: &policy.Principals{All: true}, Actions: []string{"s3:*"}, Resources: []string{"*"}},
+}}
 
-// Resource implements authz.Resolver. A bucket is identified by its name or ARN, and an object by BUCKET/KEY.
+// versionID returns the ID of a version of an object for Resource. A name of a bucket has no colon.
+func versionID(version, id string) string {
+	if version == "" || !validVersion(version) {
+		return id // the handler refuses a version that S3 has not made
+	}
+	return version + ":" + id
+}
+
+// Resource implements authz.Resolver. A bucket is identified by its name or ARN, an object by BUCKET/KEY, and a version
+// of an object by VERSION:BUCKET/KEY.
 func (r resolver) Resource(ctx context.Context, account, region, _, id string) (authz.Resource, bool) {
+	version, object, ok := strings.Cut(id, ":")
+	if ok && validVersion(version) {
+		id = object
+	} else {
+		version = ""
+	}
 	id = strings.TrimPrefix(id, "arn:aws:s3:::")
 	name, key, _ := strings.Cut(id, "/")
 	b, err := r.s.lookup(r.s.store, account, region, name)
 	if err != nil {
-		return authz.Resource{}, false
+		return authz.Resource{ARN: bucketARN(id)}, false
 	}
 	out := authz.Resource{ARN: bucketARN(id), Account: b.key.Account, Keys: map[string][]string{"s3:resourceaccount": {b.key.Account}}}
+	add := func(what string, doc *policy.Document) {
+		out.AccountPolicies = append(out.AccountPolicies, policy.Source{Name: what + " of " + b.arn(), Document: doc})
+	}
 	call := awsapi.CallFrom(ctx)
 	if b.Policy != "" {
-		doc := r.s.docs.Get(b.Policy)
-		if p := b.PublicAccess; p != nil && aws.ToBool(p.RestrictPublicBuckets) && call.Account != b.key.Account && public(b.Policy) {
-			doc = nobody
+		add("bucket policy", r.s.docs.Get(b.Policy))
+		if p := b.PublicAccess; p != nil && aws.ToBool(p.RestrictPublicBuckets) && call.Account != b.key.Account && call.Principal.Type != awsapi.AWSService && public(b.Policy) {
+			add("RestrictPublicBuckets", toOthers)
 		}
-		out.Policy = &policy.Source{Name: "bucket policy of " + b.arn(), Document: doc}
 	}
-	if granted := r.s.allowed(call, &b, key); len(granted) > 0 {
-		doc := &policy.Document{Version: policy.Version2012, Statements: granted}
-		if out.Policy != nil {
-			doc.Version = out.Policy.Document.Version
-			for _, st := range out.Policy.Document.Statements {
-				// Without what Parse prepared in it.
-				doc.Statements = append(doc.Statements, policy.Statement{
-					SID: st.SID, Deny: st.Deny, Principals: st.Principals, NotPrincipals: st.NotPrincipals, Actions: st.Actions, NotActions: st.NotActions,
-					Resources: st.Resources, NotResources: st.NotResources, Conditions: st.Conditions,
-				})
-			}
-		}
-		out.Policy = &policy.Source{Name: "bucket policy and ACLs of " + b.arn(), Document: doc}
+	if granted := r.s.allowed(call, &b, key, version); len(granted) > 0 {
+		add("ACLs", &policy.Document{Version: policy.Version2012, Statements: granted})
 	}
 	return out, true
 }
@@ -90,7 +99,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	}
 	version, _ := authz.Named(in, "VersionId")
 	if a := versionActions[call.Operation]; a != "" && version != "" {
-		t.Action, t.Keys["s3:versionid"] = "s3:"+a, []string{version}
+		t.Action, t.ID, t.Keys["s3:versionid"] = "s3:"+a, versionID(version, t.ID), []string{version}
 	}
 	out := []authz.Target{t}
 	also := func(action string) {
@@ -101,11 +110,10 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		if !ok {
 			return // the handler refuses it
 		}
-		action := "s3:GetObject"
+		t := authz.Target{Action: "s3:GetObject", Type: objectType, ID: from + "/" + key, Keys: keysOf(call, nil)}
 		if version != nil {
-			action = "s3:GetObjectVersion"
+			t.Action, t.ID = "s3:GetObjectVersion", versionID(*version, t.ID)
 		}
-		t := authz.Target{Action: action, Type: objectType, ID: from + "/" + key, Keys: keysOf(call, nil)}
 		r.addTags(t.Keys, call, from, key)
 		out = append(out, t)
 	}
