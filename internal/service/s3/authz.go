@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -102,8 +103,15 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		t.Action, t.ID, t.Keys["s3:versionid"] = "s3:"+a, versionID(version, t.ID), []string{version}
 	}
 	out := []authz.Target{t}
-	also := func(action string) {
-		out = append(out, authz.Target{Action: action, Type: t.Type, ID: t.ID, Keys: t.Keys})
+	also := func(action string, needed bool) {
+		if needed {
+			out = append(out, authz.Target{Action: action, Type: t.Type, ID: t.ID, New: out[0].New, Keys: t.Keys})
+		}
+	}
+	// https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html#using-with-s3-policy-actions-related-to-objects
+	object := func(acl s3types.ObjectCannedACL, tagging *string, grants ...*string) {
+		also("s3:PutObjectAcl", acl != "" || given(grants))
+		also("s3:PutObjectTagging", tagging != nil)
 	}
 	source := func(text *string) {
 		from, key, version, ok := parseCopySource(text)
@@ -120,31 +128,31 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	switch in := in.(type) {
 	case *awss3.CreateBucketInput:
 		// Another account may own a bucket of that name. The policy of that bucket does not apply.
-		out[0].ID, out[0].New = bucketARN(name), true
-		out[0].Keys["s3:resourceaccount"] = []string{call.Account}
+		t.ID = bucketARN(name)
+		out[0].ID, out[0].New = t.ID, true
+		t.Keys["s3:resourceaccount"] = []string{call.Account}
+		// https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
+		also("s3:PutBucketAcl", in.ACL != "" && in.ACL != s3types.BucketCannedACLPrivate || given([]*string{in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWrite, in.GrantWriteACP}))
+		also("s3:PutBucketOwnershipControls", in.ObjectOwnership != "")
 	case *awss3.CopyObjectInput:
 		source(in.CopySource)
-		if in.Tagging != nil {
-			also("s3:PutObjectTagging")
-		}
+		object(in.ACL, in.Tagging, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWriteACP)
 	case *awss3.UploadPartCopyInput:
 		source(in.CopySource)
 	case *awss3.PutObjectInput:
-		if in.Tagging != nil {
-			also("s3:PutObjectTagging")
-		}
+		object(in.ACL, in.Tagging, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWriteACP)
 	case *awss3.CreateMultipartUploadInput:
-		if in.Tagging != nil {
-			also("s3:PutObjectTagging")
-		}
+		object(in.ACL, in.Tagging, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWriteACP)
 	case *awss3.GetObjectAttributesInput:
-		if version != "" {
-			also("s3:GetObjectVersion")
-		} else {
-			also("s3:GetObject")
-		}
+		also("s3:GetObjectVersion", version != "")
+		also("s3:GetObject", version == "")
 	}
 	return out, true
+}
+
+// given reports whether a request has one of its members.
+func given(members []*string) bool {
+	return slices.ContainsFunc(members, func(m *string) bool { return m != nil })
 }
 
 // The condition keys whose names end in the key of a tag.

@@ -1,10 +1,12 @@
 package s3_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
@@ -57,6 +59,83 @@ func TestIAM(t *testing.T) {
 	if got := c.keys(); got != "k new" {
 		t.Errorf("keys %q", got)
 	}
+}
+
+// Whoever creates something with an ACL needs the permission to set ACLs as well.
+func TestACLsNeedPermission(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	c.withACLs()
+	c.put("source", "x")
+	key, id := aws.String("k"), testkit.Must(c.GetBucketAcl(ctx, &awss3.GetBucketAclInput{Bucket: c.bucket}))(t).Owner.ID
+	grant, source := aws.String("id="+*id), aws.String(*c.bucket+"/source")
+	name := func(n string) *string { return aws.String(*c.bucket + "-" + n) }
+	actions := []string{"s3:CreateBucket", "s3:PutObject", "s3:GetObject"}
+	allow := func(more ...string) string {
+		return `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Resource":"*","Action":["` + strings.Join(append(slices.Clone(actions), more...), `","`) + `"]}}`
+	}
+	user, users := c.as(allow()), awsiam.NewFromConfig(c.w.AWSConfig(c.account))
+	may := func(more ...string) {
+		testkit.Must(users.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("user"), PolicyName: aws.String("p"), PolicyDocument: aws.String(allow(more...))}))(t)
+	}
+	for _, tt := range []struct {
+		name, action string
+		call         func(*client) error
+	}{
+		{"PutObject", "s3:PutObjectAcl", func(c *client) error {
+			_, err := c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: key, ACL: "bucket-owner-full-control", Body: strings.NewReader("x")})
+			return err
+		}},
+		{"PutObject with a grant", "s3:PutObjectAcl", func(c *client) error {
+			_, err := c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: key, GrantRead: grant, Body: strings.NewReader("x")})
+			return err
+		}},
+		{"PutObject without an ACL", "", func(c *client) error {
+			_, err := c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: key, Body: strings.NewReader("x")})
+			return err
+		}},
+		{"CopyObject", "s3:PutObjectAcl", func(c *client) error {
+			_, err := c.CopyObject(ctx, &awss3.CopyObjectInput{Bucket: c.bucket, Key: key, CopySource: source, ACL: "public-read"})
+			return err
+		}},
+		{"CopyObject with a grant", "s3:PutObjectAcl", func(c *client) error {
+			_, err := c.CopyObject(ctx, &awss3.CopyObjectInput{Bucket: c.bucket, Key: key, CopySource: source, GrantFullControl: grant})
+			return err
+		}},
+		{"CreateMultipartUpload", "s3:PutObjectAcl", func(c *client) error {
+			_, err := c.CreateMultipartUpload(ctx, &awss3.CreateMultipartUploadInput{Bucket: c.bucket, Key: key, ACL: "public-read"})
+			return err
+		}},
+		{"CreateMultipartUpload with a grant", "s3:PutObjectAcl", func(c *client) error {
+			_, err := c.CreateMultipartUpload(ctx, &awss3.CreateMultipartUploadInput{Bucket: c.bucket, Key: key, GrantReadACP: grant})
+			return err
+		}},
+		{"CreateBucket with a grant", "s3:PutBucketAcl", func(c *client) error {
+			_, err := c.CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: name("grant"), GrantFullControl: grant})
+			return err
+		}},
+		{"CreateBucket, private", "", func(c *client) error {
+			_, err := c.CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: name("private"), ACL: "private"})
+			return err
+		}},
+		{"CreateBucket with an ownership", "s3:PutBucketOwnershipControls", func(c *client) error {
+			_, err := c.CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: name("owned"), ObjectOwnership: "BucketOwnerPreferred"})
+			return err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			may()
+			if tt.action != "" {
+				wantError(t, tt.call(user), "AccessDenied", "because no identity-based policy allows the "+tt.action+" action")
+				may(tt.action)
+			}
+			if err := tt.call(user); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	may("s3:PutBucketOwnershipControls")
+	_, err := user.CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: name("read"), ACL: "authenticated-read", ObjectOwnership: "ObjectWriter"})
+	wantError(t, err, "AccessDenied", "s3:PutBucketAcl")
 }
 
 func TestBucketPolicy(t *testing.T) {
