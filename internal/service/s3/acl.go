@@ -53,7 +53,7 @@ func user(id string, p s3types.Permission) s3types.Grant {
 
 // grants returns the grants of a request, or nil if it has no ACL. Objects belong to the owner of their bucket.
 func (r aclRequest) grants(owner string) ([]s3types.Grant, error) {
-	headers := r.headers()
+	headers := slices.DeleteFunc(r.headers(), func(h grantHeader) bool { return h.text == nil })
 	if r.policy == nil && r.canned == "" && len(headers) == 0 {
 		return nil, nil
 	}
@@ -73,8 +73,8 @@ func (r aclRequest) grants(owner string) ([]s3types.Grant, error) {
 	switch r.canned {
 	case "":
 		var out []s3types.Grant
-		for p, text := range headers {
-			list, err := parseGrantees(text, p)
+		for _, h := range headers {
+			list, err := parseGrantees(*h.text, h.permission)
 			if err != nil {
 				return nil, err
 			}
@@ -97,16 +97,17 @@ func (r aclRequest) grants(owner string) ([]s3types.Grant, error) {
 	return nil, errArgument("x-amz-acl", r.canned, "")
 }
 
-func (r aclRequest) headers() map[s3types.Permission]string {
-	out := map[s3types.Permission]string{}
-	for p, text := range map[s3types.Permission]*string{
-		s3types.PermissionFullControl: r.full, s3types.PermissionRead: r.read, s3types.PermissionReadAcp: r.readACP, s3types.PermissionWrite: r.write, s3types.PermissionWriteAcp: r.writeACP,
-	} {
-		if text != nil {
-			out[p] = *text
-		}
+// A grantHeader is a header such as x-amz-grant-read. Its text is nil if the request lacks it.
+type grantHeader struct {
+	permission s3types.Permission
+	text       *string
+}
+
+func (r aclRequest) headers() []grantHeader {
+	return []grantHeader{
+		{s3types.PermissionFullControl, r.full}, {s3types.PermissionRead, r.read}, {s3types.PermissionReadAcp, r.readACP},
+		{s3types.PermissionWrite, r.write}, {s3types.PermissionWriteAcp, r.writeACP},
 	}
-	return out
 }
 
 // parseGrantees parses a header such as x-amz-grant-read: id="ID", uri="URI".
@@ -189,7 +190,7 @@ func ownerOnly(list []s3types.Grant, owner string) bool {
 // newACL returns the grants for a new object. If ACLs are disabled, only those are accepted that give full control to
 // the bucket's owner; "private" does so if the bucket's owner makes the request.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html
-func (b *bucket) newACL(ctx context.Context, r aclRequest) ([]s3types.Grant, error) {
+func (b *bucket) newACL(ctx context.Context, action, key string, r aclRequest) ([]s3types.Grant, error) {
 	call, owner := awsapi.CallFrom(ctx), *canonicalID(b.key.Account)
 	list, err := r.grants(owner)
 	if err != nil || list == nil {
@@ -198,11 +199,11 @@ func (b *bucket) newACL(ctx context.Context, r aclRequest) ([]s3types.Grant, err
 	if b.Ownership == enforced && (!ownerOnly(list, owner) || call.Account != b.key.Account && r.canned != "" && r.canned != ownerFullControl) {
 		return nil, errACL()
 	}
-	return list, b.checkPublic(call, "s3:PutObject", list)
+	return list, b.checkPublic(call, action, key, list)
 }
 
-// changedACL returns the grants of a request that replaces an ACL.
-func (b *bucket) changedACL(ctx context.Context, action string, r aclRequest) ([]s3types.Grant, error) {
+// changedACL returns the grants of a request that replaces an ACL: of the bucket, or of the object with the given key.
+func (b *bucket) changedACL(ctx context.Context, action, key string, r aclRequest) ([]s3types.Grant, error) {
 	owner := *canonicalID(b.key.Account)
 	list, err := r.grants(owner)
 	switch {
@@ -213,14 +214,20 @@ func (b *bucket) changedACL(ctx context.Context, action string, r aclRequest) ([
 	case list == nil:
 		return nil, invalid("MissingSecurityHeader", "Your request was missing a required header").With("MissingHeaderName", "x-amz-acl")
 	}
-	return list, b.checkPublic(awsapi.CallFrom(ctx), action, list)
+	return list, b.checkPublic(awsapi.CallFrom(ctx), action, key, list)
 }
 
-func (b *bucket) checkPublic(call *awsapi.Call, action string, list []s3types.Grant) error {
+// checkPublic refuses a public ACL while those are blocked. The action is the operation's name, also of CopyObject.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/troubleshoot-403-errors.html#access-denied-bpa
+func (b *bucket) checkPublic(call *awsapi.Call, action, key string, list []s3types.Grant) error {
 	if p := b.PublicAccess; p == nil || !aws.ToBool(p.BlockPublicAcls) || !publicGrants(list) {
 		return nil
 	}
-	return awserr.New("AccessDenied", "User: "+call.Principal.ARN+" is not authorized to perform: "+action+" on resource: \""+b.arn()+
+	resource := b.arn()
+	if key != "" {
+		resource += "/" + key
+	}
+	return awserr.New("AccessDenied", "User: "+call.Principal.ARN+" is not authorized to perform: "+action+" on resource: \""+resource+
 		"\" because public ACLs are prevented by the BlockPublicAcls setting in S3 Block Public Access.").WithStatus(http.StatusForbidden)
 }
 
@@ -326,7 +333,7 @@ func (s *Service) PutBucketAcl(ctx context.Context, in *awss3.PutBucketAclInput)
 	if err != nil {
 		return nil, err
 	}
-	list, err := b.changedACL(ctx, "s3:PutBucketAcl", aclRequest{string(in.ACL), in.AccessControlPolicy, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWrite, in.GrantWriteACP})
+	list, err := b.changedACL(ctx, "s3:PutBucketAcl", "", aclRequest{string(in.ACL), in.AccessControlPolicy, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWrite, in.GrantWriteACP})
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +363,7 @@ func (s *Service) PutObjectAcl(ctx context.Context, in *awss3.PutObjectAclInput)
 	if err != nil {
 		return nil, err
 	}
-	list, err := b.changedACL(ctx, "s3:PutObjectAcl", aclRequest{string(in.ACL), in.AccessControlPolicy, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWrite, in.GrantWriteACP})
+	list, err := b.changedACL(ctx, "s3:PutObjectAcl", aws.ToString(in.Key), aclRequest{string(in.ACL), in.AccessControlPolicy, in.GrantFullControl, in.GrantRead, in.GrantReadACP, in.GrantWrite, in.GrantWriteACP})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
@@ -79,6 +81,88 @@ func TestCannedACLs(t *testing.T) {
 	wantError(t, err, "InvalidArgument", "Invalid group uri")
 	_, err = c.PutBucketOwnershipControls(ctx, &awss3.PutBucketOwnershipControlsInput{Bucket: c.bucket, OwnershipControls: &s3types.OwnershipControls{Rules: []s3types.OwnershipControlsRule{{ObjectOwnership: "BucketOwnerEnforced"}}}})
 	wantError(t, err, "InvalidBucketAclWithObjectOwnership", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
+}
+
+// Grants stay in their order, and an ACL without grants stays empty.
+func TestGrants(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	c.withACLs()
+	id := aws.String("id=" + *testkit.Must(c.GetBucketAcl(ctx, &awss3.GetBucketAclInput{Bucket: c.bucket}))(t).Owner.ID)
+	testkit.Must(c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, GrantFullControl: id, GrantRead: id, GrantReadACP: id, GrantWrite: id, GrantWriteACP: id}))(t)
+	var got []s3types.Permission
+	for _, g := range testkit.Must(c.GetBucketAcl(ctx, &awss3.GetBucketAclInput{Bucket: c.bucket}))(t).Grants {
+		got = append(got, g.Permission)
+	}
+	if want := []s3types.Permission{"FULL_CONTROL", "READ", "READ_ACP", "WRITE", "WRITE_ACP"}; !slices.Equal(got, want) {
+		t.Errorf("grants %q, want %q", got, want)
+	}
+	c.put("k", "x")
+	none := &s3types.AccessControlPolicy{Owner: testkit.Must(c.GetBucketAcl(ctx, &awss3.GetBucketAclInput{Bucket: c.bucket}))(t).Owner, Grants: []s3types.Grant{}}
+	testkit.Must(c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, AccessControlPolicy: none}))(t)
+	testkit.Must(c.PutObjectAcl(ctx, &awss3.PutObjectAclInput{Bucket: c.bucket, Key: aws.String("k"), AccessControlPolicy: none}))(t)
+	if got := c.acl(); len(got) > 0 {
+		t.Errorf("the bucket's ACL has no grants, and shows %q", got)
+	}
+	if got := testkit.Must(c.GetObjectAcl(ctx, &awss3.GetObjectAclInput{Bucket: c.bucket, Key: aws.String("k")}))(t).Grants; len(got) > 0 {
+		t.Errorf("the object's ACL has no grants, and shows %+v", got)
+	}
+}
+
+// Public ACLs are refused while they are blocked, and are not shown while they are ignored.
+func TestBlockedACLs(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	c.withACLs()
+	key := aws.String("a/k")
+	testkit.Must(c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, ACL: "public-read"}))(t)
+	c.putACL(*key, "authenticated-read")
+	shown := func() []string {
+		got := testkit.Must(c.GetObjectAcl(ctx, &awss3.GetObjectAclInput{Bucket: c.bucket, Key: key}))(t)
+		return append(c.acl(), described(got.Owner, got.Grants)...)
+	}
+	public := []string{"AllUsers READ", "owner FULL_CONTROL", "AuthenticatedUsers READ", "owner FULL_CONTROL"}
+	if got := shown(); !slices.Equal(got, public) {
+		t.Errorf("grants %q, want %q", got, public)
+	}
+	block := func(put, use bool) {
+		testkit.Must(c.PutPublicAccessBlock(ctx, &awss3.PutPublicAccessBlockInput{Bucket: c.bucket, PublicAccessBlockConfiguration: &s3types.PublicAccessBlockConfiguration{BlockPublicAcls: &put, IgnorePublicAcls: &use}}))(t)
+	}
+	block(false, true)
+	if got, want := shown(), []string{"owner FULL_CONTROL", "owner FULL_CONTROL"}; !slices.Equal(got, want) {
+		t.Errorf("grants that are in force: %q, want %q", got, want)
+	}
+	block(true, false)
+	if got := shown(); !slices.Equal(got, public) {
+		t.Errorf("grants %q, want %q", got, public)
+	}
+	for action, call := range map[string]func() error{
+		"s3:PutBucketAcl": func() error {
+			_, err := c.PutBucketAcl(ctx, &awss3.PutBucketAclInput{Bucket: c.bucket, ACL: "public-read"})
+			return err
+		},
+		"s3:PutObjectAcl": func() error {
+			_, err := c.PutObjectAcl(ctx, &awss3.PutObjectAclInput{Bucket: c.bucket, Key: key, ACL: "public-read"})
+			return err
+		},
+		"s3:PutObject": func() error {
+			_, err := c.PutObject(ctx, &awss3.PutObjectInput{Bucket: c.bucket, Key: key, Body: strings.NewReader("x"), ACL: "public-read"})
+			return err
+		},
+		"s3:CopyObject": func() error {
+			_, err := c.CopyObject(ctx, &awss3.CopyObjectInput{Bucket: c.bucket, Key: key, CopySource: aws.String(*c.bucket + "/a/k"), StorageClass: "STANDARD_IA", ACL: "public-read"})
+			return err
+		},
+	} {
+		resource := "arn:aws:s3:::" + *c.bucket
+		if action != "s3:PutBucketAcl" {
+			resource += "/a/k"
+		}
+		want := "User: arn:aws:iam::" + c.account + ":root is not authorized to perform: " + action + " on resource: \"" + resource +
+			"\" because public ACLs are prevented by the BlockPublicAcls setting in S3 Block Public Access."
+		var got smithy.APIError
+		if err := call(); !errors.As(err, &got) || got.ErrorCode() != "AccessDenied" || got.ErrorMessage() != want {
+			t.Errorf("%s: got %v, want %s", action, err, want)
+		}
+	}
 }
 
 // Without ACLs, the owner may still send those that say the same: Terraform's aws_s3_bucket_object sends "private".

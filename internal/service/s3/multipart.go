@@ -48,7 +48,7 @@ func (s *Service) CreateMultipartUpload(ctx context.Context, in *awss3.CreateMul
 	if err := errors.Join(checkKey(u.Key), checkMetadata(u.Metadata)); err != nil {
 		return nil, err
 	}
-	if u.Grants, err = b.newACL(ctx, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
+	if u.Grants, err = b.newACL(ctx, "s3:PutObject", u.Key, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
 	if u.Encryption, err = s.encrypt(ctx, &b, u.Key, encryptionRequest{in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled}); err != nil {

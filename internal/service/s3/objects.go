@@ -105,7 +105,7 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata)); err != nil {
 		return nil, err
 	}
-	if o.Grants, err = b.newACL(ctx, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
+	if o.Grants, err = b.newACL(ctx, "s3:PutObject", o.Key, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
 	conditions := conditions{in.IfMatch, in.IfNoneMatch}

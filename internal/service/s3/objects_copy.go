@@ -50,7 +50,7 @@ func (s *Service) CopyObject(ctx context.Context, in *awss3.CopyObjectInput) (*a
 	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata)); err != nil {
 		return nil, err
 	}
-	if o.Grants, err = b.newACL(ctx, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
+	if o.Grants, err = b.newACL(ctx, "s3:CopyObject", o.Key, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
 	if err := s.decrypt(ctx, &src.Encryption); err != nil {

@@ -38,7 +38,7 @@ type bucketRecord struct {
 	Accelerate string            `json:",omitempty"`
 	Payer      string            `json:",omitempty"`
 
-	Grants       []s3types.Grant                            `json:",omitempty"` // nil is full control for the owner
+	Grants       []s3types.Grant                            `json:",omitzero"` // nil is full control for the owner, and empty is none
 	PublicAccess *s3types.PublicAccessBlockConfiguration    `json:",omitempty"`
 	Encryption   *s3types.ServerSideEncryptionConfiguration `json:",omitempty"`
 	Lifecycle    []s3types.LifecycleRule                    `json:",omitempty"`
@@ -69,7 +69,7 @@ type objectRecord struct {
 	Tags      map[string]string `json:",omitempty"`
 	attributes
 	Encryption encryptionRecord `json:",omitzero"`
-	Grants     []s3types.Grant  `json:",omitempty"` // nil is full control for the owner
+	Grants     []s3types.Grant  `json:",omitzero"` // nil is full control for the owner, and empty is none
 }
 
 // A contentRecord is a part of an object's content.
@@ -102,7 +102,7 @@ type uploadRecord struct {
 	Tags      map[string]string `json:",omitempty"`
 	attributes
 	Encryption encryptionRecord `json:",omitzero"`
-	Grants     []s3types.Grant  `json:",omitempty"`
+	Grants     []s3types.Grant  `json:",omitzero"`
 }
 
 // A partRecord is an uploaded part.
