@@ -148,7 +148,8 @@ func (a *applier) apply(ctx context.Context, dir, service string, batch []*candi
 	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(root.String()), 0o644); err != nil {
 		return err
 	}
-	for n := range last {
+	var failure error
+	for n := 0; n < last && failure == nil; n++ {
 		for _, c := range batch {
 			if n > 0 && n < len(c.steps) && !c.frozen {
 				if err := c.write(n); err != nil {
@@ -156,14 +157,12 @@ func (a *applier) apply(ctx context.Context, dir, service string, batch []*candi
 				}
 			}
 		}
-		if err := a.step(ctx, dir, batch, n); err != nil {
-			return err
-		}
+		failure = a.step(ctx, dir, batch, n)
 	}
 	for range 3 {
 		found, _, err := a.run(ctx, dir, "destroy", "-auto-approve", "-json", "-parallelism=20")
 		if err != nil {
-			return err
+			return errors.Join(failure, err)
 		}
 		if len(found) == 0 {
 			break
@@ -176,7 +175,7 @@ func (a *applier) apply(ctx context.Context, dir, service string, batch []*candi
 			}
 		}
 	}
-	return nil
+	return failure
 }
 
 func (c *candidate) write(n int) error {
@@ -186,21 +185,22 @@ func (c *candidate) write(n int) error {
 	return os.WriteFile(filepath.Join(c.dir, "main.tf"), []byte(c.steps[n].config), 0o644)
 }
 
-// freeze makes a test keep the configuration of the step before, or none.
+// freeze makes a test keep the configuration of the step before, or none if there is none or it fails as well.
 func (c *candidate) freeze(n int) error {
-	c.frozen = true
-	if n > 0 {
+	if n > 0 && !c.frozen {
+		c.frozen = true
 		return c.write(n - 1)
 	}
+	c.frozen = true
 	return os.WriteFile(filepath.Join(c.dir, "main.tf"), nil, 0o644)
 }
 
 func (a *applier) step(ctx context.Context, dir string, batch []*candidate, n int) error {
-	for range len(batch) + 5 {
+	for range 2*len(batch) + 5 {
 		if n == 0 {
 			if found, _, err := a.run(ctx, dir, "init", "-json", "-input=false"); err != nil {
 				return err
-			} else if again, err := drop(batch, n, found); err != nil {
+			} else if again, err := drop(batch, n, "", found); err != nil {
 				return err
 			} else if again {
 				continue
@@ -222,7 +222,7 @@ func (a *applier) step(ctx context.Context, dir string, batch []*candidate, n in
 			return a.examine(ctx, dir, batch, n)
 		}
 		// It is not even planned: the tests that are at fault leave the batch.
-		if again, err := drop(batch, n, found); err != nil {
+		if again, err := drop(batch, n, "", found); err != nil {
 			return err
 		} else if !again {
 			return fmt.Errorf("nothing can be planned: %v", found)
@@ -231,20 +231,21 @@ func (a *applier) step(ctx context.Context, dir string, batch []*candidate, n in
 	return errors.New("the batch cannot be planned")
 }
 
-func drop(batch []*candidate, n int, found []diagnostic) (bool, error) {
-	again := false
+// drop freezes the tests that are at fault, and reports whether there are any.
+func drop(batch []*candidate, n int, what string, found []diagnostic) (bool, error) {
+	at := map[int]bool{}
 	for _, d := range found {
-		i := owner(d)
-		if i < 0 {
-			continue
+		if i := owner(d); i >= 0 {
+			batch[i].fault(n, "%s%s", what, d)
+			at[i] = true
 		}
-		batch[i].fault(n, "%s", d)
+	}
+	for i := range at {
 		if err := batch[i].freeze(n); err != nil {
 			return false, err
 		}
-		again = true
 	}
-	return again, nil
+	return len(at) > 0, nil
 }
 
 // examine compares the state with the checks of a step, and the next plan with the state.
@@ -253,21 +254,36 @@ func (a *applier) examine(ctx context.Context, dir string, batch []*candidate, n
 	if err != nil {
 		return err
 	}
-	found, _, err := a.run(ctx, dir, "plan", "-json", "-input=false", "-out=plan", "-parallelism=20")
-	if err != nil {
-		return err
-	}
-	if len(found) > 0 {
-		for _, d := range found {
-			if i := owner(d); i >= 0 {
-				batch[i].fault(n, "second plan: %s", d)
-				batch[i].frozen = true
-			} else {
-				fmt.Fprintln(os.Stderr, "second plan:", d)
+	for i, c := range batch {
+		if c.frozen || n >= len(c.steps) {
+			continue
+		}
+		for _, k := range c.steps[n].checks {
+			if text := k.examine(applied[i]); text != "" {
+				c.fault(n, "%s", text)
 			}
 		}
-		return nil
 	}
+	for range 2*len(batch) + 5 {
+		found, _, err := a.run(ctx, dir, "plan", "-json", "-input=false", "-out=plan", "-parallelism=20")
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return a.unchanged(ctx, dir, batch, n)
+		}
+		// The tests that are at fault leave the batch, so that the others can be planned.
+		if again, err := drop(batch, n, "second plan: ", found); err != nil {
+			return err
+		} else if !again {
+			return fmt.Errorf("not examined, because the second plan fails: %v", found)
+		}
+	}
+	return errors.New("not examined, because the second plan of the batch fails")
+}
+
+// unchanged checks that a plan of the tests has no changes.
+func (a *applier) unchanged(ctx context.Context, dir string, batch []*candidate, n int) error {
 	_, out, err := a.run(ctx, dir, "show", "-json", "plan")
 	if err != nil {
 		return err
@@ -290,17 +306,6 @@ func (a *applier) examine(ctx context.Context, dir string, batch []*candidate, n
 			continue
 		}
 		batch[i].fault(n, "the second plan is not empty: %s %v: %s", c.Address, c.Change.Actions, difference(c.Change.Before, c.Change.After))
-	}
-	for i, c := range batch {
-		state := applied[i]
-		if c.frozen || n >= len(c.steps) || state == nil {
-			continue
-		}
-		for _, k := range c.steps[n].checks {
-			if text := k.examine(state); text != "" {
-				c.fault(n, "%s", text)
-			}
-		}
 	}
 	return nil
 }
