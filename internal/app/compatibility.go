@@ -25,7 +25,7 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofNodes+ofQueues()+ofLogs()+ofImages()+ofZones()+ofEvents()+ofStacks())
+	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofNodes+ofBuckets+ofQueues()+ofLogs()+ofImages()+ofZones()+ofEvents()+ofStacks())
 	return err
 }
 
@@ -145,6 +145,17 @@ Session Manager, Run Command, EC2 Instance Connect and SSH work with unmodified 
 - On machines that run containers, ` + "`/proc`" + ` shows the processors, memory and load of the instance, and otherwise the real machine, for example its uptime.
 - ssh's list of methods in ` + "`Permission denied`" + ` lacks gssapi-keyex.
 - The serial console does not support ` + "`SysRq`" + `.
+`
+
+// ofBuckets is the page's section on S3.
+const ofBuckets = `
+## Buckets
+
+S3 differs from AWS in this:
+
+- Requests without a signature are refused, also where a bucket policy or an ACL allows everybody. A grant to AllUsers is one to everybody with an account here.
+- Objects belong to the owner of their bucket, also with the object ownership ObjectWriter, and whoever writes them.
+- A grant to any well-formed canonical user ID is accepted. Grantees by e-mail address are refused, as on AWS since October 2025.
 `
 
 // ofQueues returns the page's section on SQS.

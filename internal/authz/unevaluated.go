@@ -8,7 +8,6 @@ import (
 // NotEvaluated lists, for docs/compatibility.md, the parts of IAM that are not evaluated here, and the effect.
 var NotEvaluated = []struct{ What, Effect string }{
 	{"AWS managed keys of KMS", "resource control policies restrict them too; on AWS they do not"},
-	{"access control lists", "grant nothing"},
 	{"AWS service principals as grantees of KMS grants, the constraint SourceArn", "refused with 501"},
 	{"resource-based policies of services whose operations are not handled", "the operations themselves answer 501"},
 	{"the principal `CanonicalUser`", "matches no principal"},

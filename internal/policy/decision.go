@@ -10,7 +10,7 @@
 // The table "sentence of AWS's documentation → case" is in docs_*_test.go (TestDocumentation): one row per
 // sentence, with its page.
 //
-// Not evaluated: access control lists.
+// Services translate access control lists to statements of a policy.
 package policy
 
 import (
