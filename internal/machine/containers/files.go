@@ -29,6 +29,9 @@ func (m *Machine) ReadDir(name string) ([]fs.DirEntry, error) { return files{m}.
 // Stat describes a file for the daemon itself.
 func (m *Machine) Stat(name string) (fs.FileInfo, error) { return files{m}.Stat(name) }
 
+// RemoveAll removes a file or folder, if it exists, for the daemon itself.
+func (m *Machine) RemoveAll(name string) error { return files{m}.RemoveAll(name) }
+
 // ReadAt returns at most limit bytes of a file from an offset, for the daemon itself. At the end of the file, it returns none.
 func (m *Machine) ReadAt(name string, offset, limit int64) ([]byte, error) {
 	b, _, err := files{m}.ask(inside.ReadFile, inside.FileRequest{Name: name, Offset: offset, Limit: limit}, nil)

@@ -14,11 +14,13 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/clustertoken"
@@ -384,6 +386,11 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 	if err != nil {
 		return nil, err
 	}
+	return c.sendAs(ctx, token, method, path, body)
+}
+
+// sendAs sends a request as the holder of a token.
+func (c *client) sendAs(ctx context.Context, token, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.cfg.Endpoint+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -394,9 +401,17 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 }
 
 func (c *client) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	token, err := c.token(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	return c.doAs(ctx, token, method, path, body)
+}
+
+func (c *client) doAs(ctx context.Context, token, method, path string, body []byte) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
-	res, err := c.send(ctx, method, path, body)
+	res, err := c.sendAs(ctx, token, method, path, body)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -406,6 +421,61 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) (stat
 		err = errUnauthorized
 	}
 	return res.StatusCode, answer, err
+}
+
+// Call implements simulated.API.
+func (c *client) Call(ctx context.Context, verb, path string, body, into runtime.Object) error {
+	var b []byte
+	if body != nil {
+		var err error
+		if b, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	token, err := c.token(ctx)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, token, verb, path, b, into)
+}
+
+// GetAs implements simulated.API.
+func (c *client) GetAs(ctx context.Context, token, path string, into any) error {
+	return c.call(ctx, token, http.MethodGet, path, nil, into)
+}
+
+// call makes a call as the holder of a token. The error is the API server's.
+func (c *client) call(ctx context.Context, token, verb, path string, body []byte, into any) error {
+	status, answer, err := c.doAs(ctx, token, verb, path, body)
+	switch {
+	case err != nil:
+		return err
+	case status >= http.StatusBadRequest:
+		return refused(answer)
+	case into == nil:
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}
+
+// refused returns the error in an answer of the API server.
+func refused(answer []byte) error {
+	var s metav1.Status
+	if err := json.Unmarshal(answer, &s); err != nil {
+		return err
+	}
+	return errors.New(s.Message)
+}
+
+// agentRuns reports whether the EKS Pod Identity agent runs on the node.
+func (c *client) agentRuns(ctx context.Context) bool {
+	var list corev1.PodList
+	if err := c.get(ctx, "/api/v1/namespaces/kube-system/pods?fieldSelector=spec.nodeName%3D"+url.QueryEscape(c.node), &list); err != nil {
+		return false
+	}
+	return slices.ContainsFunc(list.Items, func(p corev1.Pod) bool {
+		return strings.HasPrefix(p.Name, simulated.PodIdentityAgent) && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
+	})
 }
 
 // tryRegister returns the API server's refusal of a node with this name, without creating one.
@@ -418,11 +488,7 @@ func (c *client) tryRegister(ctx context.Context) error {
 	if err != nil || status != http.StatusForbidden {
 		return err
 	}
-	var s metav1.Status
-	if err := json.Unmarshal(answer, &s); err != nil {
-		return err
-	}
-	return errors.New(s.Message)
+	return refused(answer)
 }
 
 // check takes the steps up to the cluster's acceptance of the node's role.

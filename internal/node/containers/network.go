@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
@@ -26,6 +29,7 @@ type podNetwork struct {
 	i         *instance
 	ipam      *simulated.IPAM
 	started   bool // with its present configuration
+	offered   bool // the plugin may give them to pods
 	connected []simulated.PodAddress
 }
 
@@ -42,11 +46,11 @@ func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 	defer following.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	configured := make(chan map[string]string)
+	configured := make(chan *corev1.Pod)
 	if !i.managed() {
 		following.Go(func() { i.followAWSNode(ctx, c, configured) })
 	}
-	n := &podNetwork{i: i}
+	n := &podNetwork{i: i, ipam: simulated.NewIPAM(i.rt.cfg, i.rt.clock, i.in, maxPods, simulated.Cluster{Name: c.cfg.ClusterName, Node: c.node, API: c, AgentRuns: c.agentRuns})}
 	var next <-chan time.Time // nil until aws-node is there
 	if i.managed() {
 		n.ipam = simulated.NewManagedIPAM(i.rt.cfg, i.rt.clock, i.in, maxPods, c.cfg.ClusterName, c.node)
@@ -55,11 +59,9 @@ func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 	delay := time.Second
 	for {
 		select {
-		case env := <-configured:
-			if n.ipam == nil {
-				n.ipam = simulated.NewIPAM(i.rt.cfg, i.rt.clock, i.in, maxPods, env)
-			} else {
-				n.ipam.Configure(env)
+		case p := <-configured:
+			if !n.ipam.Configure(p) {
+				continue
 			}
 			n.started, delay = false, time.Second
 		case <-next:
@@ -75,8 +77,10 @@ func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 		switch {
 		case err == nil:
 			delay = time.Second
-		case n.connected == nil: // the node is not Ready
-			i.phase(node.PhaseRegistered, err.Error())
+		case !n.offered:
+			if n.connected == nil { // the node is not Ready
+				i.phase(node.PhaseRegistered, err.Error())
+			}
 			wait, delay = delay, min(2*delay, 10*time.Second)
 		default:
 			wait = 10 * time.Second
@@ -91,20 +95,31 @@ func (n *podNetwork) pass(ctx context.Context) error {
 	used := n.i.usedAddresses()
 	if n.started {
 		err = n.ipam.Follow(ctx, used)
-	} else if err = n.ipam.Start(ctx, used); err == nil {
-		n.started = true
+	} else {
+		n.offered = false
+		if err = n.i.withdrawAddresses(); err == nil {
+			err = n.ipam.Start(ctx, used)
+		}
+		n.started = err == nil
 	}
-	if all := n.ipam.Addresses(); n.started && (n.connected == nil || !slices.Equal(all, n.connected)) {
+	if all := n.ipam.Addresses(); n.started && (!n.offered || !slices.Equal(all, n.connected)) {
 		failed := n.i.connectAddresses(ctx, all)
 		if failed == nil {
 			n.connected = append([]simulated.PodAddress{}, all...) // an empty list differs from nil: the addresses have been connected
+			n.offered = true
 		}
 		err = cmp.Or(err, failed)
 	}
 	n.i.mu.Lock()
-	n.i.full = len(used) >= len(n.connected)
+	n.i.full = n.started && len(used) >= len(n.connected)
 	n.i.mu.Unlock()
 	return err
+}
+
+// withdrawAddresses makes the plugin give no address to pods, and a new aws-node wait, until connectAddresses. Pods keep the
+// addresses that they have.
+func (i *instance) withdrawAddresses() error {
+	return errors.Join(i.machine.RemoveAll(readyFile), i.machine.RemoveAll(poolFile))
 }
 
 // usedAddresses returns the addresses that pods have, as the CNI plugin on the machine records them.
@@ -131,6 +146,11 @@ func (i *instance) connectAddresses(ctx context.Context, all []simulated.PodAddr
 		pods = append(pods, a.IP)
 		if a.IP.Is4() {
 			list = append(list, entry{a.IP.String(), fmt.Sprint("eth", a.Device)})
+		}
+	}
+	for a := range i.usedAddresses() { // those of an earlier configuration, too
+		if !slices.Contains(pods, a) {
+			pods = append(pods, a)
 		}
 	}
 	i.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,34 +12,30 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// followAWSNode sends the environment of the container aws-node on this node when it is there and whenever it has changed,
-// until ctx ends. It records whether the images of its pod were pulled.
-func (i *instance) followAWSNode(ctx context.Context, c *client, configured chan<- map[string]string) {
+// followAWSNode sends the pod of aws-node on this node when it is there and whenever another takes its place, until ctx
+// ends. It records whether the images of the pod were pulled.
+func (i *instance) followAWSNode(ctx context.Context, c *client, configured chan<- *corev1.Pod) {
 	const first = 200 * time.Millisecond
 	delay := first
-	var last map[string]string
+	var last types.UID
 	see := func(p *corev1.Pod) {
 		delay = first
-		at := slices.IndexFunc(p.Spec.Containers, func(k corev1.Container) bool { return k.Name == "aws-node" })
-		if at < 0 || p.DeletionTimestamp != nil {
+		if p.DeletionTimestamp != nil {
 			return
 		}
 		i.noteImage(ctx, p)
-		env := map[string]string{}
-		for _, e := range p.Spec.Containers[at].Env {
-			env[e.Name] = e.Value
-		}
-		if last != nil && maps.Equal(env, last) {
+		if p.UID == last {
 			return
 		}
 		select {
-		case configured <- env:
-			last = env
+		case configured <- p.DeepCopy():
+			last = p.UID
 		case <-ctx.Done():
 		}
 	}

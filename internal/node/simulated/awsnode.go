@@ -2,16 +2,11 @@ package simulated
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -186,34 +181,15 @@ func (k *kubelet) startIPAM(ctx context.Context) error {
 	return k.ipam.start(ctx)
 }
 
-// identifyCNI gets the credentials that sign the daemon's calls. Nil means the node's.
-func (k *kubelet) identifyCNI(ctx context.Context) (*aws.Credentials, error) {
-	a := k.cni
-	if a == nil || a.aws.role == "" && !a.aws.identity {
-		return nil, nil
+// cniPod returns the pod in which the daemon runs, or nil.
+func (k *kubelet) cniPod() *cniPod {
+	if k.cni == nil {
+		return nil
 	}
-	if k.m.rt.cfg.PodCredentials == nil {
-		return nil, errors.New("no credential provider is configured for pods")
+	return &cniPod{
+		Cluster: Cluster{Name: k.m.clusterName(), Node: k.name, API: k.client, AgentRuns: func(context.Context) bool { return k.runs(PodIdentityAgent) }},
+		m:       k.m, namespace: k.cni.namespace, name: k.cni.name, uid: k.cni.uid, aws: k.cni.aws,
 	}
-	id := node.PodIdentity{Cluster: k.m.clusterName(), Namespace: a.namespace, ServiceAccount: awsNodeAccount, RoleARN: a.aws.role}
-	audience := "sts.amazonaws.com"
-	if a.aws.role == "" {
-		audience = "pods.eks.amazonaws.com"
-		if !k.runs("eks-pod-identity-agent-") {
-			return nil, errors.New("failed to refresh cached credentials, failed to load credentials, exceeded maximum number of attempts, 3, : " +
-				"Get \"http://169.254.170.23/v1/credentials\": dial tcp 169.254.170.23:80: connect: connection refused")
-		}
-	}
-	token, err := k.token(ctx, a, audience)
-	if err != nil {
-		return nil, fmt.Errorf("a token for the service account %s: %w", awsNodeAccount, err)
-	}
-	id.Token = token
-	creds, err := k.m.rt.cfg.PodCredentials(ctx, k.m.in, id)
-	if err != nil {
-		return nil, err
-	}
-	return &creds, nil
 }
 
 // runs reports whether a pod with that name prefix runs on the node.
@@ -226,65 +202,12 @@ func (k *kubelet) runs(prefix string) bool {
 	return false
 }
 
-// token asks the API server for a token of a pod's service account, as the kubelet does for the pod's volumes. An
-// empty audience means the API server's.
-func (k *kubelet) token(ctx context.Context, p *pod, audience ...string) (string, error) {
-	req := &authenticationv1.TokenRequest{
-		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"},
-		Spec: authenticationv1.TokenRequestSpec{
-			Audiences: audience, ExpirationSeconds: ptr(int64(3600)),
-			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.name, UID: p.uid},
-		},
-	}
-	var out authenticationv1.TokenRequest
-	err := k.client.do(ctx, http.MethodPost, "/api/v1/namespaces/"+p.namespace+"/serviceaccounts/"+awsNodeAccount+"/token", nil, req, &out)
-	return out.Status.Token, err
-}
-
-// findENIConfig finds the ENIConfig of the node, as the daemon's service account.
-// https://github.com/aws/amazon-vpc-cni-k8s/blob/master/pkg/eniconfig/eniconfig.go
-func (k *kubelet) findENIConfig(ctx context.Context) (subnet string, groups []string, err error) {
-	if k.cni == nil {
-		return "", nil, errors.New("eniconfig: eniconfig is not available")
-	}
-	var n corev1.Node
-	if err := k.client.do(ctx, http.MethodGet, k.nodePath(), nil, nil, &n); err != nil {
-		return "", nil, err
-	}
-	c := &k.ipam.cfg
-	name, ok := n.Labels["vpc.amazonaws.com/externalEniConfig"]
-	if !ok {
-		name, ok = n.Annotations[c.eniConfigAnnotation]
-	}
-	if !ok {
-		name, ok = n.Labels[c.eniConfigLabel]
-	}
-	if !ok {
-		name = "default"
-	}
-	token, err := k.token(ctx, k.cni)
-	if err != nil {
-		return "", nil, err
-	}
-	var config struct {
-		Spec struct {
-			Subnet         string   `json:"subnet"`
-			SecurityGroups []string `json:"securityGroups"`
-		} `json:"spec"`
-	}
-	if err := k.client.getAs(ctx, token, "/apis/crd.k8s.amazonaws.com/v1alpha1/eniconfigs/"+name, &config); err != nil {
-		return "", nil, fmt.Errorf("eniconfig: eniconfig is not available: %s: %w", name, err)
-	}
-	return config.Spec.Subnet, config.Spec.SecurityGroups, nil
-}
-
 // denied reports a missing permission as the daemon does: by an event of its pod.
-func (k *kubelet) denied(action string) {
+func (k *kubelet) denied(_ context.Context, action string) {
 	if k.cni == nil {
 		return
 	}
-	k.cni.event(k.now(), corev1.EventTypeWarning, "MissingIAMPermissions", "Unauthorized operation: failed to call "+action+
-		" due to missing permissions. Please refer https://github.com/aws/amazon-vpc-cni-k8s/blob/master/docs/iam-policy.md to attach relevant policy to IAM role", nil)
+	k.cni.event(k.now(), corev1.EventTypeWarning, missingPermission, missingPermissionText(action), nil)
 	k.cni.due = k.now()
 }
 

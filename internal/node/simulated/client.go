@@ -247,8 +247,13 @@ func (c *client) do(ctx context.Context, verb, path string, query url.Values, bo
 	return err
 }
 
-// getAs reads an object as JSON with another token than the node's.
-func (c *client) getAs(ctx context.Context, token, path string, into any) error {
+// Call implements API.
+func (c *client) Call(ctx context.Context, verb, path string, body, into runtime.Object) error {
+	return c.do(ctx, verb, path, nil, body, into)
+}
+
+// GetAs implements API.
+func (c *client) GetAs(ctx context.Context, token, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	raw, err := c.rest.Verb(http.MethodGet).AbsPath(path).MaxRetries(0).SetHeader("Authorization", "Bearer "+token).

@@ -2,9 +2,9 @@ package simulated
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -13,23 +13,26 @@ import (
 )
 
 // An IPAM is the VPC CNI plugin's daemon on a node that runs containers. It requests addresses from EC2 as it does on a simulated
-// node, with the same targets and errors. It never releases addresses.
-type IPAM struct{ d *ipamd }
+// node, with the same identity, targets and errors. It never releases addresses.
+type IPAM struct {
+	d       *ipamd
+	cluster Cluster
+	pod     *cniPod // nil before Configure, and always on nodes of EKS Auto Mode
+}
 
-// NewIPAM returns the daemon of an instance with the environment of the container aws-node.
-func NewIPAM(cfg node.Config, now clock.WithTicker, in machine.Instance, maxPods int, env map[string]string) *IPAM {
-	return &IPAM{&ipamd{
-		m: &instance{rt: &Runtime{cfg: cfg, clock: now}, in: in}, maxPods: maxPods, pool: newPool(), cfg: parseCNI(env),
-		log: func(string, ...any) {}, denied: func(string) {},
-		eniConfig: func(context.Context) (string, []string, error) {
-			return "", nil, errors.New("eniconfig: eniconfig is not available")
-		},
-	}}
+// NewIPAM returns the daemon of an instance. Call Configure next.
+func NewIPAM(cfg node.Config, now clock.WithTicker, in machine.Instance, maxPods int, cluster Cluster) *IPAM {
+	p := &IPAM{cluster: cluster}
+	p.d = &ipamd{
+		m: &instance{rt: &Runtime{cfg: cfg, clock: now}, in: in}, maxPods: maxPods, pool: newPool(), cfg: parseCNI(nil),
+		log: func(string, ...any) {}, pod: func() *cniPod { return p.pod }, denied: func(ctx context.Context, action string) { p.pod.report(ctx, action) },
+	}
+	return p
 }
 
 // NewManagedIPAM returns the IPAM of a node of EKS Auto Mode, which has no aws-node.
 func NewManagedIPAM(cfg node.Config, now clock.WithTicker, in machine.Instance, maxPods int, cluster, name string) *IPAM {
-	p := NewIPAM(cfg, now, in, maxPods, nil)
+	p := NewIPAM(cfg, now, in, maxPods, Cluster{Name: cluster, Node: name})
 	p.d.manage(cluster, name, false)
 	return p
 }
@@ -51,8 +54,17 @@ func (d *ipamd) manage(cluster, name string, six bool) {
 	}
 }
 
-// Configure changes the environment, as a new pod of aws-node does. Call Start afterwards.
-func (p *IPAM) Configure(env map[string]string) { p.d.cfg = parseCNI(env) }
+// Configure starts the daemon anew in a pod of aws-node, whose environment is its configuration. It returns false for other
+// pods. Call Start afterwards.
+func (p *IPAM) Configure(pod *corev1.Pod) bool {
+	a := newAWSNode(pod)
+	if a == nil {
+		return false
+	}
+	p.pod = &cniPod{Cluster: p.cluster, m: p.d.m, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, aws: a}
+	p.d.cfg, p.d.credentials = parseCNI(a.env), nil
+	return true
+}
 
 // Start requests the first addresses, and keeps those in use. It may succeed before it has an address.
 func (p *IPAM) Start(ctx context.Context, used map[netip.Addr]bool) error {

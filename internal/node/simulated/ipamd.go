@@ -35,12 +35,9 @@ const (
 type ipamd struct {
 	m       *instance
 	maxPods int
-	log     func(format string, args ...any) // writes to the plugin's log
-	// eniConfig finds the node's ENIConfig, for custom networking.
-	eniConfig func(ctx context.Context) (subnet string, groups []string, err error)
-	// identify gets credentials, if the calls are not signed with those of the instance's role.
-	identify func(ctx context.Context) (*aws.Credentials, error)
-	denied   func(action string) // reports a missing permission
+	log     func(format string, args ...any)         // writes to the plugin's log
+	pod     func() *cniPod                           // in which it runs
+	denied  func(ctx context.Context, action string) // reports a missing permission
 	// byEKS decides about the calls that EKS makes for a node of EKS Auto Mode, which has no aws-node; nil on others.
 	byEKS func(ctx context.Context, c node.Call) error
 
@@ -62,16 +59,16 @@ func (d *ipamd) call(ctx context.Context, c node.Call) error {
 	if d.byEKS != nil {
 		return d.byEKS(ctx, c)
 	}
-	if d.identify != nil && (d.credentials == nil || d.credentials.Expired()) {
+	if d.credentials == nil || d.credentials.Expired() {
 		var err error
-		if d.credentials, err = d.identify(ctx); err != nil {
+		if d.credentials, err = d.pod().identify(ctx); err != nil {
 			return wrapped("operation error EC2: "+strings.TrimPrefix(c.Action, "ec2:")+", get identity: get credentials: failed to refresh cached credentials, ", err)
 		}
 	}
 	c.Credentials = d.credentials
 	err := d.m.decide(ctx, c)
 	if why := node.DecisionOf(err); why != nil && why.By == node.ByIAM {
-		d.denied(c.Action)
+		d.denied(ctx, c.Action)
 	}
 	return err
 }

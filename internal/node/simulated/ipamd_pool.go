@@ -192,7 +192,7 @@ func (d *ipamd) attach(ctx context.Context) error {
 	switch {
 	case d.cfg.custom:
 		var err error
-		if spec.Subnet, spec.Groups, err = d.eniConfig(ctx); err != nil {
+		if spec.Subnet, spec.Groups, err = d.pod().eniConfig(ctx, &d.cfg); err != nil {
 			return err
 		}
 	case d.cfg.discover:

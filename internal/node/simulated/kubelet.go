@@ -125,8 +125,8 @@ func newKubelet(m *instance, c *client, cfg *userdata.Config, sz size) *kubelet 
 	}
 	k.ipam = &ipamd{
 		m: m, maxPods: k.maxPods, pool: newPool(), cfg: parseCNI(manifestCNI(cfg.ClusterName)),
-		log:       func(format string, args ...any) { k.os.ipamdLog(format, args...) },
-		eniConfig: k.findENIConfig, identify: k.identifyCNI, denied: k.denied,
+		log: func(format string, args ...any) { k.os.ipamdLog(format, args...) },
+		pod: k.cniPod, denied: k.denied,
 	}
 	return k
 }

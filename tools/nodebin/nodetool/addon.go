@@ -40,7 +40,7 @@ const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type":
 // awsNode takes the place of the VPC CNI plugin's container aws-node: it lets the node become Ready when the instance has
 // addresses for pods, which Drydock's daemon gets from EC2 by the container's environment.
 func awsNode() error {
-	fmt.Println("aws-node of Drydock: it takes the place of amazon-vpc-cni-k8s. Drydock's daemon calls EC2 as this node; see `drydock why node`.")
+	fmt.Println("aws-node of Drydock: it takes the place of amazon-vpc-cni-k8s. Drydock's daemon calls EC2 in its place, with its role; see `drydock why node`.")
 	if err := replace(launch.PolicyModeFile, cmp.Or(os.Getenv("NETWORK_POLICY_ENFORCING_MODE"), "standard")); err != nil {
 		return err
 	}

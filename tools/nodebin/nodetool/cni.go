@@ -19,7 +19,8 @@ import (
 )
 
 // poolDir holds the addresses of the machine's pods. The file addresses lists those that the machine has, each with its
-// interface's device, and a file of used, named after an address, holds the container that has it.
+// interface's device, and a file of used, named after an address, holds the container that has it. Without addresses, the VPC CNI
+// plugin's daemon does not run.
 const poolDir = "/var/lib/drydock/cni"
 
 // gateway is the next hop of every pod, as of pods of the VPC CNI plugin. It exists on no interface: pods have a permanent
@@ -86,6 +87,9 @@ func hostName(container string) string {
 
 func add(container, nsPath, ifName string, ports []portMapping) (any, error) {
 	address, device, err := assign(container)
+	if errors.Is(err, os.ErrNotExist) { // the words of the VPC CNI plugin
+		return nil, errors.New(`add cmd: Error received from AddNetwork gRPC call: rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:50051: connect: connection refused"`)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("add cmd: failed to assign an IP address to container: %w", err) // the VPC CNI plugin's words
 	}
