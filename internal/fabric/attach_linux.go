@@ -143,8 +143,13 @@ func (f *Fabric) configure(e *Interface, l *link) error {
 			}
 		}
 		a := &netlink.Addr{IPNet: &net.IPNet{IP: own.AsSlice(), Mask: net.CIDRMask(bits, own.BitLen())}}
-		if v6 {
+		switch {
+		case v6:
 			a.Flags = unix.IFA_F_NODAD
+		case l.secondary && !l.managed:
+			// The VPC CNI plugin removes the route to the subnet, too, which would make the machine's own packets leave by this
+			// device: https://github.com/aws/amazon-vpc-cni-k8s/blob/master/pkg/networkutils/network.go (setupENINetwork)
+			a.Flags = unix.IFA_F_NOPREFIXROUTE
 		}
 		if err := l.there.nl.AddrReplace(dev, a); err != nil {
 			return fmt.Errorf("add address %s: %w", own, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +177,66 @@ func TestVPCsWithTheSameRange(t *testing.T) {
 }
 
 // Security groups of a connection that was not open to all addresses remember it.
+// With custom networking, a machine has an interface for pods in another subnet, with other groups. Packets of pods leave by it, and
+// those of the machine itself do not, even to that subnet.
+func TestAnInterfaceForPods(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	l := newLab(t)
+	st := twins()
+	tcp := Match{Protocol: unix.IPPROTO_TCP, From: 443, To: 443}
+	st.Subnets = append(st.Subnets, Subnet{ID: "subnet-pods", VPC: "vpc-1", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.1.0/24")}, Routes: st.Subnets[0].Routes})
+	st.Groups = append(st.Groups, Group{ID: "sg-pods", Egress: openRules}, Group{ID: "sg-far", Ingress: []Rule{{Match: tcp, Group: "sg-open"}}, Egress: openRules})
+	st.Interfaces = append(st.Interfaces, Interface{ID: "eni-far", VPC: "vpc-1", Subnet: "subnet-pods", Groups: []string{"sg-far"}, Addresses: []Address{{Private: netip.MustParseAddr("10.0.1.20")}}})
+	l.machines(st)
+	more := *st
+	more.Interfaces = append(slices.Clone(st.Interfaces), Interface{
+		ID: "eni-pods", VPC: "vpc-1", Subnet: "subnet-pods", Groups: []string{"sg-pods"},
+		Addresses: []Address{{Private: netip.MustParseAddr("10.0.1.10")}, {Private: netip.MustParseAddr("10.0.1.11")}},
+	})
+	if err := l.Apply(&more); err != nil {
+		t.Fatal(err)
+	}
+	host := l.hosts["eni-a1"]
+	if err := l.Attach("eni-pods", Attachment{Netns: host.fd, Device: "eth1", Secondary: true}); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := newNamespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pod.close()
+	p := Pod{Netns: pod.fd, Address: netip.MustParseAddr("10.0.1.11"), HostDevice: "pod1", Interface: "eth1"}
+	if err := host.do(func() error { return AddPod(p) }); err != nil {
+		t.Fatal(err)
+	}
+	reaches := func(who string, ns *namespace, want bool) {
+		t.Helper()
+		err := ns.do(func() error {
+			c, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp4", "10.0.1.20:443")
+			if err == nil {
+				c.Close()
+			}
+			return err
+		})
+		if (err == nil) != want {
+			drops, _ := l.Drops()
+			t.Errorf("from %s: %v; drops %v", who, err, drops)
+		}
+	}
+	reaches("the machine, whose group may", host, true)
+	reaches("the pod, whose group may not", pod, false)
+	allowed := more
+	allowed.Groups = slices.Clone(more.Groups)
+	allowed.Groups[2] = Group{ID: "sg-far", Ingress: []Rule{{Match: tcp, Group: "sg-pods"}}, Egress: openRules}
+	if err := l.Apply(&allowed); err != nil {
+		t.Fatal(err)
+	}
+	reaches("the machine, whose group may not any more", host, false)
+	reaches("the pod, whose group may", pod, true)
+}
+
 func TestEstablishedConnectionsOutliveTheirRule(t *testing.T) {
 	if !isolated(t) {
 		return
