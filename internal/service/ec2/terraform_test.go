@@ -31,21 +31,36 @@ func TestPublicNamesNeedDNSHostnames(t *testing.T) {
 	}
 }
 
-func TestFlowLogsOfTransitGatewaysHaveNoTypeOfTraffic(t *testing.T) {
+// Flow logs of transit gateways have no type of traffic, and an interval of 60 seconds.
+func TestFlowLogsOfTransitGateways(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	g := *must(w.CreateTransitGateway(ctx, &awsec2.CreateTransitGatewayInput{}))(t).TransitGateway.TransitGatewayId
-	in := &awsec2.CreateFlowLogsInput{
-		ResourceIds: []string{g}, ResourceType: "TransitGateway", MaxAggregationInterval: aws.Int32(60), LogDestinationType: "s3", LogDestination: aws.String("arn:aws:s3:::logs"),
+	in := func(edit func(*awsec2.CreateFlowLogsInput)) *awsec2.CreateFlowLogsInput {
+		in := &awsec2.CreateFlowLogsInput{ResourceIds: []string{g}, ResourceType: "TransitGateway", LogDestinationType: "s3", LogDestination: aws.String("arn:aws:s3:::logs")}
+		edit(in)
+		return in
 	}
-	out := must(w.CreateFlowLogs(ctx, in))(t)
-	if len(out.FlowLogIds) != 1 {
-		t.Fatalf("flow logs %+v", out)
+	for i, edit := range []func(*awsec2.CreateFlowLogsInput){
+		func(*awsec2.CreateFlowLogsInput) {},
+		func(in *awsec2.CreateFlowLogsInput) {
+			in.MaxAggregationInterval, in.LogDestination = aws.Int32(60), aws.String("arn:aws:s3:::others")
+		},
+	} {
+		out := must(w.CreateFlowLogs(ctx, in(edit)))(t)
+		if len(out.FlowLogIds) != 1 {
+			t.Fatalf("%d: %+v", i, out)
+		}
+		got := must(w.DescribeFlowLogs(ctx, &awsec2.DescribeFlowLogsInput{FlowLogIds: out.FlowLogIds}))(t).FlowLogs
+		if len(got) != 1 || *got[0].ResourceId != g || got[0].TrafficType != "" || *got[0].MaxAggregationInterval != 60 {
+			t.Errorf("%d: %+v", i, got)
+		}
 	}
-	if got := must(w.DescribeFlowLogs(ctx, &awsec2.DescribeFlowLogsInput{FlowLogIds: out.FlowLogIds}))(t).FlowLogs[0]; *got.ResourceId != g || got.TrafficType != "" {
-		t.Errorf("flow log of %s with traffic %q", *got.ResourceId, got.TrafficType)
-	}
-	in.ResourceType, in.ResourceIds = "VPC", []string{w.vpc(t, "10.8.0.0/16")}
-	_, err := w.CreateFlowLogs(ctx, in)
+	_, err := w.CreateFlowLogs(ctx, in(func(in *awsec2.CreateFlowLogsInput) { in.MaxAggregationInterval = aws.Int32(600) }))
+	wantError(t, err, "InvalidParameter", "max-aggregation-interval other than 60 sec / 1 min is not supported when the resource-type is TransitGateway or TransitGatewayAttachment")
+	_, err = w.CreateFlowLogs(ctx, in(func(in *awsec2.CreateFlowLogsInput) { in.TrafficType = "ALL" }))
+	wantError(t, err, "InvalidParameter", "traffic-type is not supported when the resource-type is TransitGateway or TransitGatewayAttachment")
+	vpc := w.vpc(t, "10.8.0.0/16")
+	_, err = w.CreateFlowLogs(ctx, in(func(in *awsec2.CreateFlowLogsInput) { in.ResourceType, in.ResourceIds = "VPC", []string{vpc} }))
 	wantError(t, err, "MissingParameter", "The request must contain the parameter trafficType")
 }
 

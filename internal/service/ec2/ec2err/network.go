@@ -105,3 +105,12 @@ func GatewayDNS() error {
 func FlowLogNowhere() error {
 	return New("InvalidParameter", "LogDestination can't be empty if LogGroupName is not provided.")
 }
+
+// [seen] hashicorp/terraform-provider-aws#26169
+func FlowLogTransitInterval() error {
+	return New("InvalidParameter", "max-aggregation-interval other than 60 sec / 1 min is not supported when the resource-type is TransitGateway or TransitGatewayAttachment")
+}
+
+func FlowLogTransitTraffic() error { // our own text, after the one of the interval
+	return New("InvalidParameter", "traffic-type is not supported when the resource-type is TransitGateway or TransitGatewayAttachment")
+}

@@ -29,7 +29,8 @@ const defaultTransitFormat = "${version} ${resource-type} ${account-id} ${tgw-id
 	"${packets-lost-no-route} ${packets-lost-blackhole} ${packets-lost-mtu-exceeded} ${packets-lost-ttl-expired} ${tcp-flags} ${region} ${flow-direction} " +
 	"${pkt-src-aws-service} ${pkt-dst-aws-service}"
 
-// ofTransit reports whether a flow log is of a transit gateway or an attachment, for which there is no type of traffic.
+// ofTransit reports whether a flow log is of a transit gateway or an attachment: it has no type of traffic, and its
+// interval is 60 seconds. https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFlowLogs.html
 func ofTransit(in *awsec2.CreateFlowLogsInput) bool {
 	return in.ResourceType == ec2types.FlowLogsResourceTypeTransitGateway || in.ResourceType == ec2types.FlowLogsResourceTypeTransitGatewayAttachment
 }
@@ -52,6 +53,9 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 	}
 	if f.Interval == 0 {
 		f.Interval = 600
+		if ofTransit(in) {
+			f.Interval = 60
+		}
 	}
 	if o := in.DestinationOptions; o != nil {
 		f.HiveCompatible, f.PerHour = aws.ToBool(o.HiveCompatiblePartitions), aws.ToBool(o.PerHourPartition)
@@ -61,9 +65,12 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 	}
 	switch ec2types.TrafficType(f.TrafficType) {
 	case ec2types.TrafficTypeAccept, ec2types.TrafficTypeReject, ec2types.TrafficTypeAll:
+		if ofTransit(in) {
+			return f, ec2err.FlowLogTransitTraffic()
+		}
 	case "":
 		if ofTransit(in) {
-			break // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFlowLogs.html
+			break
 		}
 		return f, ec2err.Missing("trafficType")
 	default:
@@ -92,6 +99,9 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 	}
 	if f.Interval != 60 && f.Interval != 600 {
 		return f, ec2err.New("InvalidParameter", "Invalid Flow Log Max Aggregation Interval")
+	}
+	if ofTransit(in) && f.Interval != 60 {
+		return f, ec2err.FlowLogTransitInterval()
 	}
 	return f, nil
 }
