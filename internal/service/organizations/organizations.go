@@ -106,8 +106,8 @@ func (s *Service) AWS() awsapi.Service {
 
 // The collections. An account belongs to one organization at most, so its membership is found by its ID alone.
 var (
-	organizations = store.NewCollection[organization]("organizations", "organization") // of a management account
-	members       = store.NewCollection[member]("organizations", "member", store.Same) // of any account
+	organizations = store.NewCollection[organization]("organizations", "organization", store.Same) // of a management account, or a twin's own; version 2 has Management
+	members       = store.NewCollection[member]("organizations", "member", store.Same)             // of any account
 	units         = store.NewCollection[unit]("organizations", "unit")
 	policies      = store.NewCollection[document]("organizations", "policy")
 	creations     = store.NewCollection[creation]("organizations", "account-creation")
@@ -121,6 +121,8 @@ type organization struct {
 	Types    []string `json:",omitempty"` // the enabled types of policies
 	Attached []string // the IDs of the root's policies
 	Created  time.Time
+	// Management is the management account, if the record is its own. Records of version 1 do not have it.
+	Management string `json:",omitempty"`
 }
 
 func (o *organization) enabled(kind string) bool {
@@ -264,6 +266,14 @@ func (s *Service) Controls(account string) (service, resource [][]policy.Source)
 	m, err := members.Get(s.store, key(account, only))
 	if store.IsNotFound(err) || err == nil && m.Management == account {
 		return nil, nil
+	}
+	if err != nil {
+		// A management account is not bound, whatever became of its membership. A twin is a member with a record of its
+		// own of its organization, but one without Management.
+		if own, err := organizations.Get(s.store, key(account, only)); err == nil && own.Management == account {
+			return nil, nil
+		}
+		return denyAll, denyAll
 	}
 	o, err := s.of(s.store, account)
 	if errors.Is(err, store.ErrUnreadable) {

@@ -180,6 +180,33 @@ func TestUnreadableControlsDeny(t *testing.T) {
 	}
 }
 
+// The management account is never bound, also if its own membership cannot be read. A twin, which has the organization's
+// record in its own account, is a member: it is denied everything then.
+func TestUnreadableMembershipOfTheManagementAccount(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.enable(orgtypes.PolicyTypeServiceControlPolicy)
+	damaged := store.NewCollection[string]("organizations", "member")
+	ofTwin := store.NewCollection[map[string]any]("organizations", "organization")
+	if err := w.Store.Update(ctx, func(tx *store.Tx) error {
+		for _, account := range []string{w.management, w.member} {
+			if err := damaged.Put(tx, store.Key{Account: account, ID: "organization"}, "not an object"); err != nil {
+				return err
+			}
+		}
+		return ofTwin.Put(tx, store.Key{Account: w.member, ID: "organization"}, map[string]any{"ID": "o-twin", "Root": "r-twin", "Types": []string{"SERVICE_CONTROL_POLICY"}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.iam(w.management).ListUsers(ctx, &awsiam.ListUsersInput{}); err != nil {
+		t.Errorf("the management account: %v", err)
+	}
+	_, err := w.iam(w.member).ListUsers(ctx, &awsiam.ListUsersInput{})
+	if code := awserr.CodeOf(err); code != "AccessDenied" {
+		t.Errorf("a twin: %v", err)
+	}
+}
+
 // A resource control policy restricts access to a member's resources.
 func TestResourceControlPolicies(t *testing.T) {
 	w := newWorld(t)

@@ -57,7 +57,7 @@ func (s *Service) CreateOrganization(ctx context.Context, in *awsorg.CreateOrgan
 		return nil, awserr.NotImplemented("organizations without policies")
 	}
 	account := awsapi.CallFrom(ctx).Account
-	o := organization{ID: "o-" + fresh(10), Root: "r-" + fresh(4), Attached: defaults(), Created: s.now()}
+	o := organization{ID: "o-" + fresh(10), Root: "r-" + fresh(4), Attached: defaults(), Created: s.now(), Management: account}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := members.Get(tx, key(account, only)); err == nil {
 			return errAlreadyIn()
