@@ -77,6 +77,7 @@ func (s *Service) UpdateAccessKey(ctx context.Context, in *awsiam.UpdateAccessKe
 func (s *Service) DeleteAccessKey(ctx context.Context, in *awsiam.DeleteAccessKeyInput) (*awsiam.DeleteAccessKeyOutput, error) {
 	err := s.changeKey(ctx, in.UserName, *in.AccessKeyId, func(tx *store.Tx, key store.Key, _ accessKey) error {
 		keys.Delete(tx, key)
+		lastUses.Delete(tx, keyUse(key.Account, key.ID))
 		return nil
 	})
 	return done[awsiam.DeleteAccessKeyOutput](err)

@@ -132,7 +132,7 @@ func (s *Service) credentialReport(acct string) (credentialReport, error) {
 			}
 			k := of[u.ID][n]
 			row = append(row, strconv.FormatBool(k.Value.Active), reportTime(k.Value.Created))
-			if last, ok := s.lastUse(store.Key{Account: acct, ID: "key/" + k.Key.ID}, u.ID); ok {
+			if last, ok := s.lastUse(keyUse(acct, k.Key.ID), u.ID); ok {
 				row = append(row, reportTime(last.Time), last.Region, last.Service)
 			} else {
 				row = append(row, notApplicable, notApplicable, notApplicable)

@@ -1,6 +1,7 @@
 package iam
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,27 +23,46 @@ import (
 // accessReports are the reports of when principals last called services, by job ID.
 var accessReports = store.NewCollection[accessReport]("iam", "access-report")
 
-// reportsKept is how long a report can be read.
-// https://docs.aws.amazon.com/IAM/latest/APIReference/API_GenerateServiceLastAccessedDetails.html
-const reportsKept = 7 * 24 * time.Hour
+const (
+	// reportsKept is how long a report can be read.
+	// https://docs.aws.amazon.com/IAM/latest/APIReference/API_GenerateServiceLastAccessedDetails.html
+	reportsKept = 7 * 24 * time.Hour
+	// An account keeps this many reports, and fewer if they have this many rows (see rows). Then the oldest go, unlike on AWS.
+	maxReports    = 500
+	maxReportRows = 200_000
+	// reportsPerWrite limits the size of a transaction.
+	reportsPerWrite = 50
+)
 
-// An accessReport lists the services that the policies of an entity allow.
+// An accessReport lists the services that the policies of an entity allow, and who called them last.
 type accessReport struct {
 	Created  time.Time
-	Services []serviceAccess
+	Services []string               // namespaces, sorted
+	Entities []accessEntity         // that the policies apply to, sorted by ARN
+	Uses     map[string][]accessUse // by namespace, latest first
 }
 
-// A serviceAccess has the principals that may call a service, sorted by the time of their last call, latest first.
-type serviceAccess struct {
-	Namespace string
-	Entities  []entityAccess
-}
-
-type entityAccess struct {
+type accessEntity struct {
 	ARN, ID, Name, Path string
 	Type                iamtypes.PolicyOwnerEntityType
-	Last                time.Time // zero if it has not called the service
-	Region              string
+}
+
+// An accessUse is the last call of a service by an entity. A report can have one for each service and entity, hence the short names.
+type accessUse struct {
+	Entity int    `json:"e"` // index of the report's entities
+	Time   int64  `json:"t"` // in seconds of Unix time
+	Region string `json:"r"`
+}
+
+func (u accessUse) time() *time.Time { return aws.Time(time.Unix(u.Time, 0).UTC()) }
+
+// rows measures a report.
+func (r *accessReport) rows() int {
+	n := len(r.Services) + len(r.Entities)
+	for _, of := range r.Uses {
+		n += len(of)
+	}
+	return n
 }
 
 // serviceNames are the names of services in reports.
@@ -58,9 +78,9 @@ var serviceNames = map[string]string{
 	"sts": "AWS Security Token Service", "tag": "Amazon Resource Group Tagging API",
 }
 
-// accessKeyFor is the key under which a principal's last call of a service is recorded.
-func accessKeyFor(account string, kind ownerKind, name, service string) store.Key {
-	return store.Key{Account: account, ID: "service/" + kind.word + "/" + strings.ToLower(name) + "/" + service}
+// accessKeyFor is the key under which the last call of a service by a user or role with a unique ID is recorded.
+func accessKeyFor(account, id, service string) store.Key {
+	return store.Key{Account: account, ID: "service/" + id + "/" + service}
 }
 
 // GenerateServiceLastAccessedDetails writes a report of the services that the policies of a user, group, role or policy allow, and of
@@ -75,29 +95,19 @@ func (s *Service) GenerateServiceLastAccessedDetails(ctx context.Context, in *aw
 	if err != nil {
 		return nil, err
 	}
-	report := accessReport{Created: s.now()}
-	for _, ns := range allowedServices(allowed) {
-		of := serviceAccess{Namespace: ns}
-		for _, e := range entities {
-			kind := ofRole
-			if e.Type == iamtypes.PolicyOwnerEntityTypeUser {
-				kind = ofUser
+	slices.SortFunc(entities, func(a, b accessEntity) int { return strings.Compare(a.ARN, b.ARN) })
+	report := accessReport{Created: s.now(), Services: allowedServices(allowed), Entities: entities, Uses: map[string][]accessUse{}}
+	for _, ns := range report.Services {
+		for i, e := range entities {
+			if u, ok := s.lastUse(accessKeyFor(acct, e.ID, ns), e.ID); ok {
+				report.Uses[ns] = append(report.Uses[ns], accessUse{Entity: i, Time: u.Time.Unix(), Region: u.Region})
 			}
-			if u, ok := s.lastUse(accessKeyFor(acct, kind, e.Name, ns), e.ID); ok {
-				e.Last, e.Region = u.Time, u.Region
-			}
-			of.Entities = append(of.Entities, e)
 		}
-		slices.SortStableFunc(of.Entities, func(a, b entityAccess) int { return b.Last.Compare(a.Last) })
-		report.Services = append(report.Services, of)
+		slices.SortStableFunc(report.Uses[ns], func(a, b accessUse) int { return cmp.Compare(b.Time, a.Time) })
 	}
 	id := ids.UUID()
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		for _, old := range accessReports.All(tx, within(acct)) {
-			if s.now().Sub(old.Value.Created) >= reportsKept {
-				accessReports.Delete(tx, old.Key)
-			}
-		}
+		s.dropReports(tx, acct, report.rows())
 		return accessReports.Put(tx, store.Key{Account: acct, ID: id}, report)
 	})
 	if err != nil {
@@ -106,11 +116,30 @@ func (s *Service) GenerateServiceLastAccessedDetails(ctx context.Context, in *aw
 	return &awsiam.GenerateServiceLastAccessedDetailsOutput{JobId: &id}, nil
 }
 
+// dropReports deletes reports that nobody can read any more, and the oldest if there would be too many with a new one.
+func (s *Service) dropReports(tx *store.Tx, account string, rows int) {
+	reports := accessReports.All(tx, within(account))
+	slices.SortFunc(reports, func(a, b store.Item[accessReport]) int {
+		return cmp.Or(b.Value.Created.Compare(a.Value.Created), cmp.Compare(b.Revision, a.Revision))
+	})
+	dropped := 0
+	for i, old := range reports {
+		rows += old.Value.rows()
+		if i < maxReports-1 && rows <= maxReportRows && s.now().Sub(old.Value.Created) < reportsKept {
+			continue
+		}
+		if dropped++; dropped > reportsPerWrite {
+			return
+		}
+		accessReports.Delete(tx, old.Key)
+	}
+}
+
 // accessOf returns the policies of an entity or a managed policy, and the users and roles that have them.
-func (s *Service) accessOf(account, entityARN string) ([]policy.Source, []entityAccess, error) {
-	var list []entityAccess
+func (s *Service) accessOf(account, entityARN string) ([]policy.Source, []accessEntity, error) {
+	var list []accessEntity
 	add := func(k ownerKind, id *identity, arnOf string) {
-		e := entityAccess{ARN: arnOf, ID: id.ID, Name: id.Name, Path: id.Path, Type: iamtypes.PolicyOwnerEntityTypeRole}
+		e := accessEntity{ARN: arnOf, ID: id.ID, Name: id.Name, Path: id.Path, Type: iamtypes.PolicyOwnerEntityTypeRole}
 		if k == ofUser {
 			e.Type = iamtypes.PolicyOwnerEntityTypeUser
 		}
@@ -197,7 +226,7 @@ func (s *Service) GetServiceLastAccessedDetails(ctx context.Context, in *awsiam.
 	if err != nil {
 		return nil, err
 	}
-	p, err := paginate(r.Services, func(a serviceAccess) string { return a.Namespace }, in.Marker, in.MaxItems)
+	p, err := paginate(r.Services, func(ns string) string { return ns }, in.Marker, in.MaxItems)
 	if err != nil {
 		return nil, err
 	}
@@ -205,15 +234,12 @@ func (s *Service) GetServiceLastAccessedDetails(ctx context.Context, in *awsiam.
 		JobStatus: iamtypes.JobStatusTypeCompleted, JobType: iamtypes.AccessAdvisorUsageGranularityTypeServiceLevel, JobCreationDate: &r.Created, JobCompletionDate: &r.Created,
 		ServicesLastAccessed: []iamtypes.ServiceLastAccessed{}, IsTruncated: p.truncated, Marker: p.marker,
 	}
-	for _, a := range p.items {
-		one := iamtypes.ServiceLastAccessed{ServiceNamespace: aws.String(a.Namespace), ServiceName: aws.String(serviceName(a.Namespace)), TotalAuthenticatedEntities: aws.Int32(0)}
-		for i, e := range a.Entities {
-			if e.Last.IsZero() {
-				break
-			}
-			if *one.TotalAuthenticatedEntities++; i == 0 {
-				one.LastAuthenticated, one.LastAuthenticatedEntity, one.LastAuthenticatedRegion = &e.Last, &e.ARN, &e.Region
-			}
+	for _, ns := range p.items {
+		uses := r.Uses[ns]
+		one := iamtypes.ServiceLastAccessed{ServiceNamespace: &ns, ServiceName: aws.String(serviceName(ns)), TotalAuthenticatedEntities: aws.Int32(int32(len(uses)))} //nolint:gosec // a few thousand
+		if len(uses) > 0 {
+			last := uses[0]
+			one.LastAuthenticated, one.LastAuthenticatedEntity, one.LastAuthenticatedRegion = last.time(), &r.Entities[last.Entity].ARN, &last.Region
 		}
 		out.ServicesLastAccessed = append(out.ServicesLastAccessed, one)
 	}
@@ -233,14 +259,15 @@ func (s *Service) GetServiceLastAccessedDetailsWithEntities(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	var entities []entityAccess
-	for _, a := range r.Services {
-		if strings.EqualFold(a.Namespace, *in.ServiceNamespace) {
-			entities = slices.Clone(a.Entities)
+	ns := strings.ToLower(*in.ServiceNamespace)
+	entities, last := []accessEntity(nil), map[string]*time.Time{}
+	if slices.Contains(r.Services, ns) {
+		entities = r.Entities
+		for _, u := range r.Uses[ns] {
+			last[entities[u.Entity].ID] = u.time()
 		}
 	}
-	slices.SortFunc(entities, func(a, b entityAccess) int { return strings.Compare(a.ARN, b.ARN) })
-	p, err := paginate(entities, func(e entityAccess) string { return e.ARN }, in.Marker, in.MaxItems)
+	p, err := paginate(entities, func(e accessEntity) string { return e.ARN }, in.Marker, in.MaxItems)
 	if err != nil {
 		return nil, err
 	}
@@ -249,11 +276,10 @@ func (s *Service) GetServiceLastAccessedDetailsWithEntities(ctx context.Context,
 		EntityDetailsList: []iamtypes.EntityDetails{}, IsTruncated: p.truncated, Marker: p.marker,
 	}
 	for _, e := range p.items {
-		d := iamtypes.EntityDetails{EntityInfo: &iamtypes.EntityInfo{Arn: aws.String(e.ARN), Id: aws.String(e.ID), Name: aws.String(e.Name), Path: aws.String(e.Path), Type: e.Type}}
-		if !e.Last.IsZero() {
-			d.LastAuthenticated = &e.Last
-		}
-		out.EntityDetailsList = append(out.EntityDetailsList, d)
+		out.EntityDetailsList = append(out.EntityDetailsList, iamtypes.EntityDetails{
+			EntityInfo:        &iamtypes.EntityInfo{Arn: aws.String(e.ARN), Id: aws.String(e.ID), Name: aws.String(e.Name), Path: aws.String(e.Path), Type: e.Type},
+			LastAuthenticated: last[e.ID],
+		})
 	}
 	return out, nil
 }

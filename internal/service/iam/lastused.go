@@ -18,7 +18,7 @@ import (
 )
 
 // lastUses records when access keys ("key/AKIA…") and roles ("role/NAME") were last used, and when users and roles last
-// called a service ("service/user/NAME/PREFIX"). It lags behind: see Run.
+// called a service ("service/UNIQUE-ID/PREFIX"). It lags behind: see Run. What is deleted takes its uses along.
 var lastUses = store.NewCollection[use]("iam", "last-use")
 
 // A use is the last use of an access key or a role.
@@ -42,6 +42,21 @@ type usageLog struct {
 	uses map[store.Key]use
 }
 
+func keyUse(account, id string) store.Key { return store.Key{Account: account, ID: "key/" + id} }
+
+func roleUse(account, name string) store.Key {
+	return store.Key{Account: account, ID: "role/" + strings.ToLower(name)}
+}
+
+// forgetUses deletes what is recorded of the services that a user or role called.
+func forgetUses(tx *store.Tx, account, id string) {
+	of := within(account)
+	of.Prefix = accessKeyFor(account, id, "").ID
+	for _, u := range lastUses.All(tx, of) {
+		lastUses.Delete(tx, u.Key)
+	}
+}
+
 // RecordUse remembers that call used its credentials. The first call by an account's root creates
 // the account; nothing else is stored at once.
 func (s *Service) RecordUse(ctx context.Context, call *awsapi.Call) error {
@@ -51,16 +66,15 @@ func (s *Service) RecordUse(ctx context.Context, call *awsapi.Call) error {
 	}
 	u := use{Time: call.Time.UTC().Truncate(time.Second), Region: call.Region, Service: authz.Prefix(call.Service)}
 	key := store.Key{Account: p.Account}
-	kind := ofUser
 	switch p.Type {
 	case awsapi.IAMUser:
 		u.Owner = p.UserID
 		if p.IssuedAt.IsZero() {
-			key.ID = "key/" + p.AccessKeyID
+			key = keyUse(p.Account, p.AccessKeyID)
 		}
 	case awsapi.AssumedRole:
 		u.Owner, _, _ = strings.Cut(p.UserID, ":")
-		kind, key.ID = ofRole, "role/"+strings.ToLower(p.Name)
+		key = roleUse(p.Account, p.Name)
 	default:
 		return nil
 	}
@@ -72,7 +86,7 @@ func (s *Service) RecordUse(ctx context.Context, call *awsapi.Call) error {
 	if key.ID != "" {
 		s.used.uses[key] = u
 	}
-	s.used.uses[accessKeyFor(p.Account, kind, p.Name, u.Service)] = u
+	s.used.uses[accessKeyFor(p.Account, u.Owner, u.Service)] = u
 	return nil
 }
 
@@ -115,8 +129,12 @@ func (s *Service) keepUses(ctx context.Context) {
 	s.used.mu.Unlock()
 	for batch := range slices.Chunk(slices.Collect(maps.Keys(uses)), usesPerWrite) {
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			principals := map[string]map[string]bool{} // unique IDs by account
 			for _, k := range batch {
-				if !stillThere(tx, k, uses[k].Owner) {
+				if principals[k.Account] == nil {
+					principals[k.Account] = principalIDs(tx, k.Account)
+				}
+				if owner := uses[k].Owner; !principals[k.Account][owner] || !stillThere(tx, k, owner) {
 					continue
 				}
 				if err := lastUses.Put(tx, k, uses[k]); err != nil {
@@ -132,20 +150,26 @@ func (s *Service) keepUses(ctx context.Context) {
 	}
 }
 
-// stillThere reports whether the key, role or user still exists.
+func principalIDs(r store.Reader, account string) map[string]bool {
+	out := map[string]bool{}
+	for _, u := range users.All(r, within(account)) {
+		out[u.Value.ID] = true
+	}
+	for _, r := range roles.All(r, within(account)) {
+		out[r.Value.ID] = true
+	}
+	return out
+}
+
+// stillThere reports whether the key or role still exists. Its owner does.
 func stillThere(tx *store.Tx, key store.Key, owner string) bool {
 	kind, id, _ := strings.Cut(key.ID, "/")
-	if kind == "service" {
-		kind, id, _ = strings.Cut(id, "/")
-		id, _, _ = strings.Cut(id, "/")
-	}
 	switch kind {
+	case "service":
+		return true
 	case "role":
 		r, err := roles.Get(tx, nameKey(key.Account, id))
 		return err == nil && r.ID == owner
-	case "user":
-		u, err := users.Get(tx, nameKey(key.Account, id))
-		return err == nil && u.ID == owner
 	}
 	k, err := keys.Get(tx, store.Key{Account: key.Account, ID: id})
 	return err == nil && k.UserID == owner
@@ -160,7 +184,7 @@ func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *awsiam.GetAccess
 	}
 	// https://docs.aws.amazon.com/IAM/latest/APIReference/API_AccessKeyLastUsed.html
 	last := &iamtypes.AccessKeyLastUsed{Region: aws.String("N/A"), ServiceName: aws.String("N/A")}
-	if u, ok := s.lastUse(store.Key{Account: acct, ID: "key/" + *in.AccessKeyId}, k.UserID); ok {
+	if u, ok := s.lastUse(keyUse(acct, *in.AccessKeyId), k.UserID); ok {
 		last = &iamtypes.AccessKeyLastUsed{LastUsedDate: &u.Time, Region: &u.Region, ServiceName: &u.Service}
 	}
 	return &awsiam.GetAccessKeyLastUsedOutput{AccessKeyLastUsed: last, UserName: &k.User}, nil
@@ -168,7 +192,7 @@ func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *awsiam.GetAccess
 
 // roleLastUsed returns a role's last use. It is empty if the role was never used.
 func (s *Service) roleLastUsed(account string, r *role) *iamtypes.RoleLastUsed {
-	u, ok := s.lastUse(store.Key{Account: account, ID: "role/" + strings.ToLower(r.Name)}, r.ID)
+	u, ok := s.lastUse(roleUse(account, r.Name), r.ID)
 	if !ok {
 		return &iamtypes.RoleLastUsed{}
 	}

@@ -15,7 +15,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "GetCredentialReport"},
 		{Name: "GetAccountAuthorizationDetails", Members: "Filter Marker MaxItems"},
 		{Name: "SetSecurityTokenServicePreferences", Members: "GlobalEndpointTokenVersion"},
-		{Name: "GenerateServiceLastAccessedDetails", Members: "Arn Granularity", Except: "Granularity=ACTION_LEVEL", ReadOnly: true},
+		{Name: "GenerateServiceLastAccessedDetails", Members: "Arn Granularity", Except: "Granularity=ACTION_LEVEL"},
 		{Name: "GetServiceLastAccessedDetails", Members: "JobId Marker MaxItems"},
 		{Name: "GetServiceLastAccessedDetailsWithEntities", Members: "JobId Marker MaxItems ServiceNamespace"},
 		{Name: "CreateAccountAlias", Members: "AccountAlias"},

@@ -133,10 +133,16 @@ func (s *Service) DeleteRole(ctx context.Context, in *awsiam.DeleteRoleInput) (*
 		case len(r.Inline) > 0:
 			return deleteConflict(mustDeletePolicies)
 		}
-		roles.Delete(tx, nameKey(acct, r.Name))
+		deleteRole(tx, acct, &r)
 		return nil
 	})
 	return done[awsiam.DeleteRoleOutput](err)
+}
+
+func deleteRole(tx *store.Tx, account string, r *role) {
+	roles.Delete(tx, nameKey(account, r.Name))
+	lastUses.Delete(tx, roleUse(account, r.Name))
+	forgetUses(tx, account, r.ID)
 }
 
 func (s *Service) outRole(account string, r *role) *iamtypes.Role {

@@ -196,13 +196,14 @@ func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.Delete
 	failed.Usage = s.roleUsage(acct, r.ServiceLinked)
 	key := nameKey(acct, r.Name)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := roles.Get(tx, key); err != nil {
+		r, err := roles.Get(tx, key)
+		if err != nil {
 			return store.NotFoundAs(err, noSuchRole(*in.RoleName))
 		}
 		if len(failed.Usage) > 0 {
 			return deletions.Put(tx, key, failed)
 		}
-		roles.Delete(tx, key)
+		deleteRole(tx, acct, &r)
 		deletions.Delete(tx, key)
 		return nil
 	})

@@ -12,7 +12,7 @@ import (
 // IAM's records. IAM is global, so keys have no region. Names are case-insensitive, so keys use
 // lower case.
 var (
-	accounts  = store.NewCollection[account]("iam", "account", store.Same)
+	accounts  = store.NewCollection[account]("iam", "account", store.Same) // version 2 has TokensV2
 	users     = store.NewCollection[user]("iam", "user", store.Same)
 	groups    = store.NewCollection[group]("iam", "group")
 	keys      = store.NewCollection[accessKey]("iam", "access-key")

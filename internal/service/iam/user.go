@@ -134,6 +134,7 @@ func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*
 			return deleteConflict(mustLeaveGroups)
 		}
 		users.Delete(tx, nameKey(acct, name))
+		forgetUses(tx, acct, u.ID)
 		return nil
 	})
 	return done[awsiam.DeleteUserOutput](err)
