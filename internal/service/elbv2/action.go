@@ -46,6 +46,9 @@ func (s *Service) checkActions(r store.Reader, sc scope, lb *loadBalancerRecord,
 		if lb.application() && a.Order == nil {
 			a.Order = aws.Int32(int32(i + 1)) //nolint:gosec // a few
 		}
+		if i > 0 && a.Order != nil && aws.ToInt32(out[i-1].Order) == *a.Order {
+			return nil, errActionOrder(*a.Order)
+		}
 	}
 	return out, nil
 }

@@ -308,6 +308,10 @@ func errActions(format string, args ...any) error {
 	return &elbv2types.InvalidLoadBalancerActionException{Message: new(fmt.Sprintf(format, args...))}
 }
 
+func errActionOrder(n int32) error { // our own text, after the one of rules' priorities
+	return errValidation("Action order '%d' was provided multiple times", n)
+}
+
 func errActionGroup(a string) error {
 	return &elbv2types.TargetGroupNotFoundException{Message: new(fmt.Sprintf("Target group '%s' not found", a))}
 }

@@ -282,6 +282,21 @@ func TestListenersAndRules(t *testing.T) {
 			in.Certificates = []elbv2types.Certificate{{CertificateArn: &none}}
 		}), "CertificateNotFound", "Certificate '"+none+"' not found")
 	}
+	ordered := func(first, second *int32) error {
+		return create(app, elbv2types.ProtocolEnumHttps, 444, func(in *awselbv2.CreateListenerInput) {
+			secure("ELBSecurityPolicy-TLS13-1-2-2021-06")(in)
+			in.DefaultActions = append([]elbv2types.Action{{Type: elbv2types.ActionTypeEnumAuthenticateOidc, Order: first, AuthenticateOidcConfig: &elbv2types.AuthenticateOidcActionConfig{
+				AuthorizationEndpoint: aws.String("https://example.com/a"), ClientId: aws.String("id"), ClientSecret: aws.String("secret"), Issuer: aws.String("https://example.com"),
+				TokenEndpoint: aws.String("https://example.com/t"), UserInfoEndpoint: aws.String("https://example.com/u"),
+			}}}, forward(api)...)
+			in.DefaultActions[1].Order = second
+		})
+	}
+	testkit.WantErrorWith(t, ordered(aws.Int32(2), aws.Int32(2)), "ValidationError", "Action order '2' was provided multiple times")
+	testkit.WantErrorWith(t, ordered(nil, aws.Int32(1)), "ValidationError", "Action order '1' was provided multiple times") // the first is 1 by default
+	if err := ordered(aws.Int32(1), aws.Int32(2)); err != nil {
+		t.Error(err)
+	}
 	if err := create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-TLS13-1-2-2021-06")); err != nil {
 		t.Fatal(err)
 	}
