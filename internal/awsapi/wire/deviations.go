@@ -46,6 +46,10 @@ var deviations = map[string][]deviation{
 	"service-quotas": {
 		{at: "NextToken", kind: pattern}, // it is InvalidPaginationTokenException
 	},
+	"sqs": {
+		// it is EmptyBatchRequest
+		{at: "ChangeMessageVisibilityBatch.Entries DeleteMessageBatch.Entries SendMessageBatch.Entries", kind: required},
+	},
 	"ssm": {
 		{at: "ParameterStringFilterKey", kind: pattern}, // it is InvalidFilterKey, recorded by moto's authors
 	},

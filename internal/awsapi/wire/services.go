@@ -38,7 +38,7 @@ var validators = map[string]validator{
 	"ecr":        {violated: atParameter, invalid: serialization},
 	"ecr-public": {violated: atParameter, invalid: serialization},
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
-	"sqs": {violated: missingInSQS, own: true, invalid: serialization},
+	"sqs": {violated: missingParameter, own: true, invalid: serialization},
 	// https://docs.aws.amazon.com/Route53/latest/APIReference/CommonErrors.html
 	"route53": {violated: coral("InvalidInput"), invalid: invalidInput},
 	"s3":      {violated: malformedXML, own: true, invalid: invalidArgument},
@@ -61,15 +61,6 @@ func validation(svc *model.Service) validator {
 // missingParameter is EC2's: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 func missingParameter(found []violation) *awserr.Error {
 	return awserr.Newf("MissingParameter", "The request must contain the parameter %s", found[0].param)
-}
-
-// missingInSQS is the error for a missing parameter of SQS. Without entries, a batch is empty: [recorded] LocalStack's
-// tests/aws/services/sqs/test_sqs.py, test_send_message_batch_with_empty_list
-func missingInSQS(found []violation) *awserr.Error {
-	if found[0].param == "Entries" {
-		return awserr.New("EmptyBatchRequest", "There should be at least one entry in the request.")
-	}
-	return missingParameter(found)
 }
 
 // atParameter is ECR's error, which reports one violation: https://github.com/jenkins-x/jx/issues/1344

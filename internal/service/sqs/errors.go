@@ -131,7 +131,7 @@ func errFull() error {
 }
 
 func errEmptyBatch(entry string) error {
-	return awserr.Newf("EmptyBatchRequest", "There should be at least one %s in the request.", entry) // from memory
+	return awserr.Newf("EmptyBatchRequest", "There should be at least one %s in the request.", entry) // [seen] aws/aws-sdk-php#630, getmoto/moto#1799
 }
 
 func errManyEntries(n int) error {

@@ -267,7 +267,7 @@ func TestMessages(t *testing.T) {
 	for _, tt := range []struct {
 		entries []sqstypes.SendMessageBatchRequestEntry
 		code    string
-	}{{many, "TooManyEntriesInBatchRequest"}, {twice, "BatchEntryIdsNotDistinct"}, {invalid, "InvalidBatchEntryId"}, {[]sqstypes.SendMessageBatchRequestEntry{}, "EmptyBatchRequest"}} {
+	}{{many, "TooManyEntriesInBatchRequest"}, {twice, "BatchEntryIdsNotDistinct"}, {invalid, "InvalidBatchEntryId"}} {
 		_, err := c.SendMessageBatch(ctx, &awssqs.SendMessageBatchInput{QueueUrl: q.url, Entries: tt.entries})
 		testkit.WantError(t, err, "AWS.SimpleQueueService."+tt.code, "")
 	}
@@ -619,25 +619,7 @@ func TestQueryProtocol(t *testing.T) {
 	q := w.queue(t, c, "jobs", nil)
 	post := func(path, form string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+path, strings.NewReader(form+"&Version=2012-11-05"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		sum := sha256.Sum256([]byte(form + "&Version=2012-11-05"))
-		if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: account, SecretAccessKey: "any"}, req, hex.EncodeToString(sum[:]), "sqs", testkit.Region, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := w.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(b)
+		return w.post(t, account, path, form+"&Version=2012-11-05", map[string]string{"Content-Type": "application/x-www-form-urlencoded"})
 	}
 	if code, body := post("/"+account+"/jobs", "Action=SendMessage&MessageBody=by+form"); code != 200 || !strings.Contains(body, "<MD5OfMessageBody>") {
 		t.Errorf("%d %s", code, body)
@@ -649,6 +631,53 @@ func TestQueryProtocol(t *testing.T) {
 	if code, body := post("/"+account+"/none", "Action=DeleteQueue"); code != 400 || !strings.Contains(body, "<Code>AWS.SimpleQueueService.NonExistentQueue</Code>") {
 		t.Errorf("%d %s", code, body)
 	}
+}
+
+// A batch without entries is refused in the same words, whether the request has an empty list of them or none at all.
+func TestEmptyBatches(t *testing.T) {
+	w := newWorld(t, options{})
+	c, account := w.root(t)
+	q := w.queue(t, c, "jobs", nil)
+	for _, op := range []string{"SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"} {
+		want := "There should be at least one " + op + "RequestEntry in the request."
+		for _, entries := range []string{`,"Entries":[]`, ""} {
+			body := `{"QueueUrl":"` + *q.url + `"` + entries + `}`
+			code, got := w.post(t, account, "/", body, map[string]string{"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "AmazonSQS." + op})
+			if code != 400 || !strings.Contains(got, `"__type":"EmptyBatchRequest","message":"`+want+`"`) {
+				t.Errorf("%s %s: %d %s", op, body, code, got)
+			}
+		}
+		code, got := w.post(t, account, "/", "Action="+op+"&QueueUrl="+*q.url+"&Version=2012-11-05", map[string]string{"Content-Type": "application/x-www-form-urlencoded"})
+		if code != 400 || !strings.Contains(got, "<Code>AWS.SimpleQueueService.EmptyBatchRequest</Code><Message>"+want+"</Message>") {
+			t.Errorf("%s in a form: %d %s", op, code, got)
+		}
+	}
+}
+
+// post sends a signed request as it is.
+func (w *world) post(t *testing.T, account, path, body string, headers map[string]string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range headers {
+		req.Header.Set(k, v)
+	}
+	sum := sha256.Sum256([]byte(body))
+	if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: account, SecretAccessKey: "any"}, req, hex.EncodeToString(sum[:]), "sqs", testkit.Region, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := w.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
 }
 
 func TestRoom(t *testing.T) {
