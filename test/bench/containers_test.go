@@ -53,7 +53,7 @@ func TestBenchContainers(t *testing.T) {
 	for i := range 11 {
 		name := fmt.Sprint("p", i)
 		begun := time.Now()
-		kubectl("run", name, "--image")
+		kubectl("run", name, "--image", flowImage)
 		kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=1m")
 		took = append(took, time.Since(begun))
 	}
