@@ -70,6 +70,7 @@ run: build ## run the daemon in the foreground
 test: export PATH := $(CURDIR)/bin:$(PATH)
 # make check vets everything. Here it would go through Kubernetes once more: minutes of CPU with cold caches.
 test: build bin/session-manager-plugin unplayed ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
+	cd tools/nodebin/csi && $(GO) test -vet=off ./limit
 	$(if $(RERUN),$(RERUNNING) ./... --,$(GO) test ./...) -vet=off -timeout 80m
 
 # RERUN=N, as in CI: tests that failed, if they are at most N, run once more when all others have ended. They are named at the end.

@@ -197,8 +197,10 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 	for _, t := range i.Tags {
 		out.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
 	}
+	// Only volumes that were there at the launch or the last start, which LaunchTime is, in whole seconds.
+	// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html (block-device-mapping/ebsN)
 	for _, v := range i.BlockDeviceMappings {
-		if name := aws.ToString(v.DeviceName); name != out.RootDevice {
+		if name := aws.ToString(v.DeviceName); name != out.RootDevice && v.Ebs != nil && !aws.ToTime(v.Ebs.AttachTime).Truncate(1e9).After(aws.ToTime(i.LaunchTime)) {
 			out.Volumes = append(out.Volumes, name)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
 	clocks "k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -193,6 +194,64 @@ func TestMetadataIsEC2s(t *testing.T) {
 	}
 	if name := get("tags/instance/Name"); name != "db" {
 		t.Errorf("Name is %q", name)
+	}
+}
+
+// Volumes that are attached later are not listed: the EBS CSI driver counts those that are listed as the instance's own.
+func TestMetadataListsVolumesOfTheLaunch(t *testing.T) {
+	d, ctx, i := metadataWorld(t, func(in *awsec2.RunInstancesInput) {
+		in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{{DeviceName: aws.String("/dev/sdf"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(1)}}}
+	})
+	listed := func() string {
+		t.Helper()
+		out, err := metadataClient(d, *i.InstanceId, 1).GetMetadata(ctx, &awsimds.GetMetadataInput{Path: "block-device-mapping"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(out.Content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if got := listed(); got != "ami\nebs1\nroot" {
+		t.Errorf("after the launch: %q", got)
+	}
+	done := make(chan error)
+	run, stop := context.WithCancel(t.Context())
+	go func() { done <- d.ec2.Run(run) }()
+	defer func() { stop(); <-done }()
+	reaches := func(want ec2types.InstanceStateName) {
+		t.Helper()
+		testkit.Eventually(t, 10*time.Second, func() error {
+			if now, _ := d.ec2.InstanceByID(awsapi.DefaultAccount, "eu-west-1", *i.InstanceId); now.State.Name != want {
+				return fmt.Errorf("the instance is %s, not %s", now.State.Name, want)
+			}
+			return nil
+		})
+	}
+	reaches("running")
+	later := ec2.New(ec2.Config{Store: d.store, Clock: testclock.NewFakeClock(i.LaunchTime.Add(time.Minute))})
+	v, err := later.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: i.Placement.AvailabilityZone, Size: aws.Int32(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		_, err := later.AttachVolume(ctx, &awsec2.AttachVolumeInput{InstanceId: i.InstanceId, VolumeId: v.VolumeId, Device: aws.String("/dev/sdg")})
+		return err
+	})
+	if got := listed(); got != "ami\nebs1\nroot" {
+		t.Errorf("after another volume was attached: %q", got)
+	}
+	if _, err := d.ec2.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: []string{*i.InstanceId}}); err != nil {
+		t.Fatal(err)
+	}
+	reaches("stopped")
+	if _, err := later.StartInstances(ctx, &awsec2.StartInstancesInput{InstanceIds: []string{*i.InstanceId}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := listed(); got != "ami\nebs1\nebs2\nroot" {
+		t.Errorf("after another start: %q", got)
 	}
 }
 

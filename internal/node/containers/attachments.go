@@ -19,5 +19,10 @@ func attachments(instanceType string) ([]byte, error) {
 	if !ok || info.EbsInfo == nil || info.EbsInfo.MaximumEbsAttachments == nil {
 		return nil, nil
 	}
+	if info.Hypervisor == ec2types.InstanceTypeHypervisorXen {
+		// EC2's answer says "shared", but only Nitro instances share the limit. Upstream's driver has this number for them.
+		// https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/pkg/cloud/limits/volume_limits.go
+		return json.Marshal(map[string]any{"volumes": 39, "dedicated": true})
+	}
 	return json.Marshal(map[string]any{"volumes": aws.ToInt32(info.EbsInfo.MaximumEbsAttachments), "dedicated": info.EbsInfo.AttachmentLimitType == ec2types.AttachmentLimitTypeDedicated})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -143,7 +144,7 @@ func ec2Client(ctx context.Context) (*ec2.Client, error) {
 // An instance is where the program runs.
 type instance struct {
 	id, kind, region, zone string
-	interfaces, volumes    int64 // that it has itself; 0 if unknown
+	interfaces, volumes    int64 // network interfaces, and volumes since its launch or last start, without the root volume; 0 if unknown
 }
 
 // findInstance asks the instance metadata service or, where pods do not reach it, the Node.
@@ -154,7 +155,7 @@ func findInstance(ctx context.Context) (instance, error) {
 	doc, err := client.GetInstanceIdentityDocument(call, nil)
 	if err == nil {
 		i := instance{id: doc.InstanceID, kind: doc.InstanceType, region: doc.Region, zone: doc.AvailabilityZone}
-		i.interfaces, i.volumes = count(call, client, "network/interfaces/macs/"), count(call, client, "block-device-mapping/")-1 // ami and root are the same
+		i.interfaces, i.volumes = count(call, client, "network/interfaces/macs/", ""), count(call, client, "block-device-mapping/", "ebs")
 		return i, nil
 	}
 	i, nerr := instanceOfNode(ctx, os.Getenv("CSI_NODE_NAME"))
@@ -164,16 +165,20 @@ func findInstance(ctx context.Context) (instance, error) {
 	return i, nil
 }
 
-// count returns how many entries a folder of the metadata service has.
-func count(ctx context.Context, client *imds.Client, folder string) int64 {
+// count returns how many entries of a folder of the metadata service begin with a prefix.
+func count(ctx context.Context, client *imds.Client, folder, prefix string) (n int64) {
 	out, err := client.GetMetadata(ctx, &imds.GetMetadataInput{Path: folder})
 	if err != nil {
 		return 0
 	}
 	defer out.Content.Close()
-	b := make([]byte, 16<<10)
-	n, _ := out.Content.Read(b)
-	return int64(len(strings.Fields(string(b[:n]))))
+	b, _ := io.ReadAll(io.LimitReader(out.Content, 16<<10)) // as above: without it, 0
+	for entry := range strings.FieldsSeq(string(b)) {
+		if strings.HasPrefix(entry, prefix) {
+			n++
+		}
+	}
+	return n
 }
 
 // instanceOfNode reads the instance from a Node's provider ID, aws:///us-east-1a/i-…, and labels.

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/drydock-dev/drydock/tools/nodebin/csi/limit"
 )
 
 // volumeDir is where a machine of Drydock's shows its attached volumes, by their IDs.
@@ -25,17 +27,9 @@ const folder = "volume"
 // attachmentsFile is where a machine of Drydock's says how many volumes its instance type can have. Upstream's driver has a table.
 const attachmentsFile = "/var/lib/kubelet/drydock-attachments.json"
 
-// attachments is how many volumes an instance can have, its own included. Unless they are dedicated, each network interface after
-// the first takes the place of one.
-// https://docs.aws.amazon.com/ebs/latest/userguide/volume_limits.html
-type attachments struct {
-	Volumes   int64 `json:"volumes"`
-	Dedicated bool  `json:"dedicated"`
-}
-
 // attachmentLimit reads the file. Without it, the limit is that of most types.
-func attachmentLimit() (attachments, error) {
-	out := attachments{Volumes: 27}
+func attachmentLimit() (limit.Attachments, error) {
+	out := limit.Attachments{Volumes: 27}
 	b, err := os.ReadFile(attachmentsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
@@ -44,18 +38,6 @@ func attachmentLimit() (attachments, error) {
 		return out, err
 	}
 	return out, json.Unmarshal(b, &out)
-}
-
-// left returns how many claims an instance can have, as upstream's driver counts them. reserved is negative if it is not set.
-func (a attachments) left(own instance, reserved int64) int64 {
-	left := a.Volumes
-	if !a.Dedicated {
-		left -= max(own.interfaces-1, 0)
-	}
-	if reserved < 0 {
-		reserved = max(own.volumes, 1) // at least the root volume
-	}
-	return max(left-reserved, 1)
 }
 
 // nodeServer shows a node's volumes in pods.
@@ -71,20 +53,20 @@ func (s *nodeServer) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest)
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "could not find the instance: %v", err)
 	}
-	limit := s.limit
-	if limit < 0 {
-		most, err := attachmentLimit()
+	most := s.limit
+	if most < 0 {
+		all, err := attachmentLimit()
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "could not read how many volumes the instance can have: %v", err)
 		}
-		limit = most.left(here, s.reserved)
+		most = all.Left(here.interfaces, here.volumes, s.reserved)
 	}
 	segments := map[string]string{zoneKey: here.zone, "topology." + s.driver + "/zone": here.zone}
 	if s.driver == driverName {
 		segments["kubernetes.io/os"] = "linux"
 	}
 	maps.Copy(segments, s.topology)
-	return &csi.NodeGetInfoResponse{NodeId: here.id, MaxVolumesPerNode: limit, AccessibleTopology: &csi.Topology{Segments: segments}}, nil
+	return &csi.NodeGetInfoResponse{NodeId: here.id, MaxVolumesPerNode: most, AccessibleTopology: &csi.Topology{Segments: segments}}, nil
 }
 
 func (s *nodeServer) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
