@@ -22,39 +22,56 @@ help: ## list the targets
 build: ## build bin/drydock (the first build compiles Kubernetes: about six minutes on two cores)
 	@[ -x bin/drydock ] || echo "Building bin/drydock. The first build compiles Kubernetes and takes some minutes."
 	$(BUILD) -o bin/drydock ./cmd/drydock
+	@[ ! -e $(NODEBIN)/drydock-node.zst ] || [ "$$(cat $(NODEBIN)/stamp 2> /dev/null)" = "$$($(NODESTAMP))" ] || \
+		echo "build: WARNING: bin/drydock has programs of nodes that were not built from these sources: make nodebin build"
 
-# The programs of nodes that run containers. A change in tools/nodebin, internal/node/containers/programs or
-# internal/machine/containers/inside needs this target before the next build. runc needs a C compiler and libseccomp.a. If libseccomp-dev is not
+# The programs of nodes that run containers, which the build embeds. Their sources are tools/nodebin and the packages that it links, such as
+# internal/node/containers/programs and internal/machine/containers/inside. runc needs a C compiler and libseccomp.a. If libseccomp-dev is not
 # installed, Debian's package is downloaded and unpacked in bin, without installing it; LIBSECCOMP names another such folder.
 NODEARCH   = $(shell $(GO) env GOARCH)
+NODEBUILD  = bin/nodebin-$(NODEARCH)
 NODEBIN    = internal/machine/containers/nodebin/bin/linux-$(NODEARCH)
 LIBSECCOMP ?= $(if $(wildcard /usr/include/seccomp.h),,$(CURDIR)/bin/libseccomp)
 # Another processor needs a cross compiler, and libseccomp.a for it in LIBSECCOMP.
 NODECC     = $(if $(filter $(NODEARCH),$(shell $(GO) env GOHOSTARCH)),gcc,$(if $(filter arm64,$(NODEARCH)),aarch64,x86_64)-linux-gnu-gcc)
 SECCOMPLIB = $(LIBSECCOMP)/usr/lib/$(shell $(NODECC) -dumpmachine 2>/dev/null)
-nodebin: ## build the programs of nodes that run containers, which the next build embeds (needs gcc and libseccomp-dev)
+NODESTAMP  = GO='$(GO)' sh tools/nodebin/stamp.sh $(NODEARCH)
+.PHONY: nodebin-needs
+nodebin-needs: # fail if this computer lacks what the programs of nodes are built from, besides Go
 	@command -v $(NODECC) > /dev/null || { echo "nodebin: NOT BUILT: there is no $(NODECC): apt-get install gcc libc6-dev libseccomp-dev, or a cross compiler for another NODEARCH"; exit 1; }
-	@mkdir -p $(NODEBIN)
+	@rm -rf $(NODEBUILD) && mkdir -p $(NODEBUILD)
 	@[ -f $(LIBSECCOMP)/usr/include/seccomp.h ] || { mkdir -p $(LIBSECCOMP) && cd $(LIBSECCOMP) && apt-get download libseccomp-dev && dpkg -x libseccomp-dev_*.deb . ; } || \
 		{ echo "nodebin: NOT BUILT: there is no libseccomp.a: apt-get install libseccomp-dev"; exit 1; }
+	@echo 'int main() { return 0; }' > $(NODEBUILD)/probe.c; $(NODECC) -static -o $(NODEBUILD)/probe $(NODEBUILD)/probe.c -L$(SECCOMPLIB) -lseccomp || \
+		{ echo "nodebin: NOT BUILT: $(NODECC) has no static C library or libseccomp.a: apt-get install libc6-dev libseccomp-dev, or set LIBSECCOMP for another NODEARCH"; exit 1; }
+	@rm $(NODEBUILD)/probe $(NODEBUILD)/probe.c
+	sh tools/nodebin/nft.sh $(NODEARCH) $(NODEBUILD)/nft.tar
+
+nodebin: nodebin-needs ## build the programs of nodes that run containers, which the next build embeds (needs gcc and libseccomp-dev)
+	$(NODESTAMP) > $(NODEBUILD)/stamp
 	cd tools/nodebin/runc && CGO_ENABLED=1 GOOS=linux GOARCH=$(NODEARCH) CC=$(NODECC) CGO_CFLAGS="-I$(LIBSECCOMP)/usr/include" CGO_LDFLAGS="-L$(SECCOMPLIB)" PKG_CONFIG_PATH=$(SECCOMPLIB)/pkgconfig \
-		$(GO) build -tags 'seccomp netgo osusergo' -ldflags '-s -w -linkmode external -extldflags -static -X main.version=1.5.2' -o $(CURDIR)/$(NODEBIN)/runc github.com/opencontainers/runc
-	GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(NODEBIN)/drydock-node ./tools/nodebin/node
-	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/drydock-machine ./tools/nodebin/machine
-	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim
-	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
-	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/guest ./tools/nodebin/guest
-	cd tools/nodebin/coredns && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/coredns .
-	cd tools/nodebin/csi && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/csi .
-	sh tools/nodebin/nft.sh $(NODEARCH) $(NODEBIN)/nft.tar
-	rm -f $(NODEBIN)/*.gz && $(GO) run ./tools/nodebin/pack $(NODEBIN)/drydock-node $(NODEBIN)/drydock-machine $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/csi $(NODEBIN)/nft.tar
+		$(GO) build -tags 'seccomp netgo osusergo' -ldflags '-s -w -linkmode external -extldflags -static -X main.version=1.5.2' -o $(CURDIR)/$(NODEBUILD)/runc github.com/opencontainers/runc
+	GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(NODEBUILD)/drydock-node ./tools/nodebin/node
+	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBUILD)/drydock-machine ./tools/nodebin/machine
+	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBUILD)/containerd-shim-runc-v2 ./tools/nodebin/shim
+	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBUILD)/nodetool ./tools/nodebin/nodetool
+	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBUILD)/guest ./tools/nodebin/guest
+	cd tools/nodebin/coredns && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBUILD)/coredns .
+	cd tools/nodebin/csi && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBUILD)/csi .
+	$(GO) run ./tools/nodebin/pack $(NODEBUILD)/drydock-node $(NODEBUILD)/drydock-machine $(NODEBUILD)/runc $(NODEBUILD)/containerd-shim-runc-v2 $(NODEBUILD)/nodetool $(NODEBUILD)/guest $(NODEBUILD)/coredns $(NODEBUILD)/csi $(NODEBUILD)/nft.tar
+	@find $(NODEBIN) -mindepth 1 ! -name README -delete && mv $(NODEBUILD)/* $(NODEBIN)/ # last, so that a build that fails leaves the ones before
 	@ls -l $(NODEBIN)
 
 # A Go whose standard library has no known vulnerabilities (make vulncheck), whatever builds everything else.
 RELEASE_GO ?= go1.26.10
 dist: export GOTOOLCHAIN = $(RELEASE_GO)
-dist: ## static, stripped, checksummed binaries for Linux and macOS in dist/
+dist: ## static, stripped, checksummed binaries for Linux and macOS in dist/, with the programs of nodes for each processor that has a C compiler here
 	@mkdir -p dist
+	@set -e; for arch in $(patsubst linux/%,%,$(filter linux/%,$(PLATFORMS))); do \
+		if $(MAKE) --no-print-directory nodebin-needs NODEARCH=$$arch; then $(MAKE) --no-print-directory nodebin NODEARCH=$$arch; \
+		elif [ -e internal/machine/containers/nodebin/bin/linux-$$arch/drydock-node.zst ]; then echo "dist: WARNING: dist/drydock-linux-$$arch has programs of nodes of an earlier make nodebin, which may be another Go's than $(RELEASE_GO)"; \
+		else echo "dist: WARNING: dist/drydock-linux-$$arch HAS NO PROGRAMS OF NODES: nodes that run containers need another build"; fi; \
+	done
 	@set -e; for p in $(PLATFORMS); do \
 		echo "dist/drydock-$${p%/*}-$${p#*/}"; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(BUILD) -o dist/drydock-$${p%/*}-$${p#*/} ./cmd/drydock; \
@@ -157,6 +174,7 @@ unplayed: # name the scripts that are not run because such programs are missing
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
 	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar, karpenter_capacity.txtar and karpenter_ssh.txtar ARE NOT RUN: there is no karpenter: make karpenter"
+	@[ -e bin/controllers/helm/helm ] || echo "e2e: containers-lbc.txtar and containers-karpenter.txtar ARE NOT RUN: there is no helm: make controllers"
 	@[ -e bin/controllers/aws-load-balancer-controller/image.tar ] || echo "e2e: containers-lbc.txtar IS NOT RUN: there is no image of the AWS Load Balancer Controller: make controllers"
 	@[ -e bin/controllers/karpenter/image.tar ] || echo "e2e: containers-karpenter.txtar IS NOT RUN: there is no image of Karpenter: make controllers"
 	@[ -e bin/controllers/external-dns/image.tar ] || echo "e2e: containers-external-dns.txtar IS NOT RUN: there is no image of ExternalDNS: make controllers"
@@ -168,7 +186,8 @@ N ?= 20
 flakes: export PATH := $(CURDIR)/bin:$(PATH)
 flakes: build ## run the end-to-end scripts SCRIPTS, a regular expression (default: those of nodes that run containers), N times (default 20), and count their results; the output is in bin/flakes.log
 	@$(GO) test -v -count=$(N) -timeout 0 -run 'TestScripts/^($(SCRIPTS))$$' ./test/e2e > bin/flakes.log 2>&1; code=$$?; \
-	awk '$$1 == "---" && $$3 ~ /^TestScripts\// { sub("TestScripts/", "", $$3); n[$$3 " " $$2]++ } END { for (k in n) print n[k], k }' bin/flakes.log | sort -k2; exit $$code
+	awk '$$1 == "---" && $$3 ~ /^TestScripts\// { sub("TestScripts/", "", $$3); n[$$3 " " $$2]++ } END { for (k in n) print n[k], k }' bin/flakes.log | sort -k2; \
+	grep -qE '^ *--- (PASS|FAIL): TestScripts/' bin/flakes.log || { echo "flakes: NOTHING RAN: SCRIPTS=$(SCRIPTS) names no script that can run here (bin/flakes.log)"; exit 1; }; exit $$code
 
 EKSCTL ?= v0.230.0
 eksctl: ## build bin/eksctl of the release EKSCTL, for e2e: from EKSCTL_SOURCE, or a clone of its repository

@@ -75,7 +75,7 @@ const controllers = "../../bin/controllers"
 // REQUIRE_CLIENTS=1 a missing one is an error. [mounts]: mount namespaces are permitted.
 // [containers]: nodes can run containers; under REQUIRE_CLIENTS=1 it is an error if they cannot, except with
 // DRYDOCK_WITHOUT_CONTAINERS=1.
-// [controllers:a,b]: make controllers has built these programs, and the images of those that are controllers.
+// [controllers:a,b]: make controllers has built the images of these controllers, or the program helm.
 // [cdk]: CDK's program is installed, and its library beside it.
 // [awscli2]: AWS CLI 2 is there, as aws2. Not every system has packages of it.
 // [terraform]: Terraform is there, and the folder TERRAFORM_PLUGINS has its AWS provider.
@@ -110,7 +110,11 @@ func condition(cond string) (bool, error) {
 	}
 	if names, ok := strings.CutPrefix(cond, "controllers:"); ok {
 		for name := range strings.SplitSeq(names, ",") {
-			if _, err := os.Stat(filepath.Join(controllers, name, name)); err != nil {
+			need := "image.tar"
+			if name == "helm" {
+				need = name
+			}
+			if _, err := os.Stat(filepath.Join(controllers, name, need)); err != nil {
 				return false, nil
 			}
 		}
@@ -214,7 +218,7 @@ func endAll(data string) {
 
 // errorsFile gets the lines of level ERROR in the logs of all scripts' daemons. CI prints it at its end. Such a line fails
 // the test of a package that logs it (testlog), but not a script, because some of them cause such lines on purpose.
-const errorsFile = "../../bin/e2e-errors"
+var errorsFile = os.Getenv("E2E_ERRORS")
 
 // noteErrors adds the lines of one script's daemon to errorsFile. The file is for reading only, so its own errors do not matter.
 func noteErrors(script, data string) {

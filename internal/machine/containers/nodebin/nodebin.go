@@ -8,7 +8,6 @@ package nodebin
 import (
 	"archive/tar"
 	"bytes"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -22,9 +21,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 )
-
-//go:embed all:bin
-var embedded embed.FS
 
 // The programs.
 const (
