@@ -83,6 +83,7 @@ func scan(dir string, packages []string) (found, library map[string]string, err 
 	args := append([]string{"tool", "-modfile=go.tools.mod", "govulncheck", "-db", "file://" + dir, "-scan", "package", "-format", "json"}, packages...)
 	cmd := exec.Command("go", args...)
 	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "GOOS=linux") // of the packages: the programs of nodes have no other. The tool is the host's.
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, nil, fmt.Errorf("govulncheck: %w", err)
