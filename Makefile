@@ -9,7 +9,7 @@ LDFLAGS   = -s -w -X github.com/drydock-dev/drydock/internal/app.version=$(VERSI
 COMPILE   = GOGC=800 GOMEMLIMIT=3GiB $(GO)
 BUILD     = $(COMPILE) build -ldflags '$(LDFLAGS)'
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-# The packages that do not link the Kubernetes servers: all except the binary and the child.
+# The packages that do not link the Kubernetes servers: all except the binary, the child and the programs of nodes.
 LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$ -e /containers/programs$$ -e /nodebin/node$$)
 T        ?= 30s
 

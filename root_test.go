@@ -216,6 +216,43 @@ func TestBannedPackagesExist(t *testing.T) {
 	}
 }
 
+// Each node has several processes of drydock-node and drydock-machine, and whatever they link prepares its tables in each of them
+// (decision 114): they never link, however far below, what Drydock's own binary is for.
+func TestProgramsOfNodesLinkNoModels(t *testing.T) {
+	imports := map[string][]string{} // by folder
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		dir := filepath.ToSlash(filepath.Dir(f.path))
+		for _, imp := range f.ast.Imports {
+			imports[dir] = append(imports[dir], strings.Trim(imp.Path.Value, `"`))
+		}
+	}
+	heavy := regexp.MustCompile(`^` + module + `internal/(app|authz|awsapi|awscall|compute|controlplane|policy|service|store)(/|$)|^sigs\.k8s\.io/karpenter/|^go\.etcd\.io/`)
+	for _, program := range []string{"tools/nodebin/node", "tools/nodebin/machine"} {
+		seen := map[string]bool{}
+		var walk func(dir string)
+		walk = func(dir string) {
+			if seen[dir] {
+				return
+			}
+			seen[dir] = true
+			for _, to := range imports[dir] {
+				if heavy.MatchString(to) {
+					t.Errorf("%s links %s, which %s imports", program, to, dir)
+				} else if below, ok := strings.CutPrefix(to, module); ok {
+					walk(below)
+				}
+			}
+		}
+		walk(program)
+		if len(seen) < 5 {
+			t.Errorf("%s links only %v", program, seen)
+		}
+	}
+}
+
 func TestEveryPackageHasADoc(t *testing.T) {
 	documented := map[string]bool{}
 	for _, f := range goFiles(t) {

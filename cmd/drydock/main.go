@@ -16,6 +16,6 @@ import (
 
 func main() {
 	modes := childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main, kubectl.Mode: kubectlchild.Main}
-	maps.Copy(modes, inside.Modes())
+	maps.Copy(modes, inside.HostModes())
 	os.Exit(app.Main(os.Args, modes))
 }

@@ -29,7 +29,7 @@ import (
 
 // TestMain makes the test program its own child.
 func TestMain(m *testing.M) {
-	if code, ok := inside.Modes().Dispatch(context.Background(), os.Args); ok {
+	if code, ok := inside.HostModes().Dispatch(context.Background(), os.Args); ok {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())

@@ -279,7 +279,7 @@ func (m *Machine) Write(ctx context.Context, name string, data []byte, mode os.F
 	return m.ask(ctx, inside.MachineRequest{Write: &inside.File{Name: name, Data: data, Mode: mode}})
 }
 
-// StartProgram starts a child mode of this program on the machine, unless it runs.
+// StartProgram starts a child mode of drydock-node on the machine, unless it runs.
 func (m *Machine) StartProgram(ctx context.Context, mode string, config []byte) error {
 	return m.ask(ctx, inside.MachineRequest{Start: &inside.Program{Mode: mode, Config: config}})
 }

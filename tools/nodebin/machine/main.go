@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	code, ok := inside.Modes().Dispatch(context.Background(), os.Args)
+	code, ok := inside.MachineModes().Dispatch(context.Background(), os.Args)
 	if !ok {
 		fmt.Fprintln(os.Stderr, "drydock-machine: this command is for Drydock's own use")
 		code = 2

@@ -25,12 +25,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/fabric"
 )
 
-// Modes returns the child modes.
-func Modes() childproc.Modes {
-	return childproc.Modes{
-		HostMode:    func(ctx context.Context, env childproc.Env) int { return exit(runHost(ctx, env)) },
-		MachineMode: func(ctx context.Context, env childproc.Env) int { return exit(runMachine(ctx, env)) },
-	}
+// HostModes returns the child mode of Drydock's own binary.
+func HostModes() childproc.Modes {
+	return childproc.Modes{HostMode: func(ctx context.Context, env childproc.Env) int { return exit(runHost(ctx, env)) }}
+}
+
+// MachineModes returns the child mode of drydock-machine.
+func MachineModes() childproc.Modes {
+	return childproc.Modes{MachineMode: func(ctx context.Context, env childproc.Env) int { return exit(runMachine(ctx, env)) }}
 }
 
 func exit(err error) int {

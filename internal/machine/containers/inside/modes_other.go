@@ -4,5 +4,5 @@ package inside
 
 import "github.com/drydock-dev/drydock/internal/childproc"
 
-// Modes returns none: machines that run containers need Linux.
-func Modes() childproc.Modes { return nil }
+// HostModes returns none: machines that run containers need Linux.
+func HostModes() childproc.Modes { return nil }
