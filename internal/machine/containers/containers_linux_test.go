@@ -215,6 +215,24 @@ func TestMachinesAreComputersOfTheirOwn(t *testing.T) {
 
 // The machine's root has left links on its disk that would lead out of it: none is followed by the next boot, nor by the
 // daemon, which is the real root.
+// A process whose parent has ended becomes a child of the machine's first process, which waits for it when it ends, again and again.
+func TestOrphansAreReaped(t *testing.T) {
+	needContainers(t)
+	m := start(t, newRuntime(t, t.TempDir()), instance("i-1", "10.0.0.11"))
+	for range 2 {
+		orphans := strings.Fields(run(t, m, "sh", "-c", "for i in 1 2 3; do (setsid sleep 0.2 < /dev/null > /dev/null 2>&1 & echo $!); done"))
+		if len(orphans) != 3 {
+			t.Fatalf("orphans: %q", orphans)
+		}
+		eventually(t, func() error {
+			if left := run(t, m, "sh", "-c", "cd /proc; grep . "+strings.Join(orphans, "/stat ")+"/stat 2> /dev/null || true"); left != "" {
+				return fmt.Errorf("orphans are left:\n%s", left)
+			}
+			return nil
+		})
+	}
+}
+
 func TestLinksOnADiskLeadNowhere(t *testing.T) {
 	needContainers(t)
 	dir := t.TempDir()

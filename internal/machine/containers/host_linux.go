@@ -173,6 +173,9 @@ func programTree() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "programs"), nil
 }
 
+// programsSize bounds the memory of the programs, which are 320 MB.
+const programsSize = "512m"
+
 // extract returns a file system in memory with the programs of nodes. It belongs to the real root, so that no machine can
 // change what the others run, even if it mounts it again.
 func extract() (*os.File, error) {
@@ -181,7 +184,7 @@ func extract() (*os.File, error) {
 		return nil, os.NewSyscallError("fsopen", err)
 	}
 	defer unix.Close(fs)
-	if err := errors.Join(unix.FsconfigSetString(fs, "mode", "0755"), unix.FsconfigCreate(fs)); err != nil {
+	if err := errors.Join(unix.FsconfigSetString(fs, "mode", "0755"), unix.FsconfigSetString(fs, "size", programsSize), unix.FsconfigCreate(fs)); err != nil {
 		return nil, os.NewSyscallError("fsconfig", err)
 	}
 	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID)

@@ -95,7 +95,7 @@ func Extract(to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	var g errgroup.Group // together they are 400 MB, for which the first machine waits
+	var g errgroup.Group // together they are 320 MB, for which the first machine waits
 	for _, name := range programs {
 		g.Go(func() error {
 			f, err := os.OpenFile(filepath.Join(to, name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
