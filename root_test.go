@@ -322,7 +322,7 @@ var skips = map[string]string{
 	"internal/cli/run_peer_linux_test.go":                  "only root can be somebody else",
 	"internal/cli/run_view_linux_test.go":                  "a machine that permits no mount namespaces",
 	"internal/controlplane/kubernetes_test.go":             "reads /proc: Linux only",
-	"internal/machine/containers/containers_linux_test.go": "CI where make nodebin failed, which it says loudly",
+	"internal/machine/containers/containers_linux_test.go": "CI without a C compiler, libseccomp or nft, which it says loudly",
 	"internal/machine/guest/awscli/confirm_test.go":        "-short",
 	"internal/machine/machinetest/machinetest.go":          "abilities that a machine does not declare",
 	"internal/store/home_test.go":                          "root may write everywhere",

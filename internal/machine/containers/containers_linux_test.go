@@ -49,7 +49,7 @@ func (g idle) Report(_ context.Context, e machine.Event) {
 func needContainers(t *testing.T) {
 	t.Helper()
 	if r := probe.Run(); !r.Available {
-		if os.Getenv("DRYDOCK_WITHOUT_CONTAINERS") == "1" { // set by CI if make nodebin failed
+		if os.Getenv("DRYDOCK_WITHOUT_CONTAINERS") == "1" { // set by CI without what make nodebin needs
 			t.Skip(r.Why())
 		}
 		needs.Missing(t, "%s", r.Why())
