@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -100,6 +103,26 @@ func TestRefusalsAsRecorded(t *testing.T) {
 	for _, version := range []*string{nil, marker.VersionId} {
 		_, err := c.GetObjectTagging(ctx, &awss3.GetObjectTaggingInput{Bucket: c.bucket, Key: aws.String("k"), VersionId: version})
 		wantError(t, err, "MethodNotAllowed", "")
+	}
+}
+
+// The statuses are not those of the API model.
+func TestStatusesAsRecorded(t *testing.T) {
+	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
+	tagged := testkit.Must(c.PutBucketTagging(ctx, &awss3.PutBucketTaggingInput{Bucket: c.bucket, Tagging: &s3types.Tagging{TagSet: []s3types.Tag{}}}))(t)
+	denied := `{"Effect":"Deny","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::` + *c.bucket + `/secret"}`
+	policied := testkit.Must(c.PutBucketPolicy(ctx, &awss3.PutBucketPolicyInput{Bucket: c.bucket, Policy: aws.String(document(denied))}))(t)
+	versioned := testkit.Must(c.PutBucketVersioning(ctx, &awss3.PutBucketVersioningInput{Bucket: c.bucket, VersioningConfiguration: &s3types.VersioningConfiguration{Status: "Enabled"}}))(t)
+	for _, tt := range []struct {
+		operation string
+		metadata  middleware.Metadata
+		want      int
+	}{
+		{"PutBucketTagging", tagged.ResultMetadata, 204}, {"PutBucketPolicy", policied.ResultMetadata, 204}, {"PutBucketVersioning", versioned.ResultMetadata, 200},
+	} {
+		if raw, ok := awsmiddleware.GetRawResponse(tt.metadata).(*smithyhttp.Response); !ok || raw.StatusCode != tt.want {
+			t.Errorf("%s: %+v, want status %d", tt.operation, raw, tt.want)
+		}
 	}
 }
 
