@@ -295,6 +295,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Profiles:  identities{d.iam},
 		VCPUQuota: quotas.ofVCPUs,
 		Parameter: d.ssm.ImageParameter,
+		Bucket:    func(name string) bool { return s3.Exists(d.store, name) },
 		Launcher:  awscall.EC2{API: d.server},
 
 		EnsureServiceRole: ensureServiceRole,

@@ -87,6 +87,8 @@ type Config struct {
 	// Parameter returns the image ID in an SSM parameter, named as in resolve:ssm:NAME, or false if
 	// there is no such parameter with an image ID. nil means that only public parameters are known.
 	Parameter func(account, region, name string) (imageID string, ok bool)
+	// Bucket reports whether any account has an S3 bucket with a name. nil means that all names exist.
+	Bucket func(name string) bool
 	// VCPUQuota returns how many vCPUs an account may run in the bucket with a Service Quotas code
 	// (VCPUQuotaCode). nil means DefaultVCPUQuota for each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
@@ -175,7 +177,7 @@ func New(cfg Config) *Service {
 		routingService:      routing.New(core, interfaces),
 		transitService:      transit.New(core, interfaces),
 		vpnService:          vpn.New(core),
-		vpcService:          vpc.New(core),
+		vpcService:          vpc.New(core, cfg.Bucket),
 		endpointService:     endpoint.New(core, interfaces),
 		storageService:      volumes,
 		imageService:        images,

@@ -84,7 +84,7 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	t.Helper()
 	w := &world{machines: &fakeMachines{running: map[string]machine.Instance{}}, faults: fault.NewSet(fault.Config{})}
 	w.server = testkit.NewServer(t, testkit.Config{AuthorizeInput: w.authorize, Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, Launcher: awscall.EC2{API: front}, EnsureServiceRole: w.ensureServiceRole, Faults: w.faults, Disks: &w.disks})
+		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, Launcher: awscall.EC2{API: front}, EnsureServiceRole: w.ensureServiceRole, Faults: w.faults, Disks: &w.disks, Bucket: func(name string) bool { return name == "logs" }})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)

@@ -64,6 +64,26 @@ func TestFlowLogsOfTransitGateways(t *testing.T) {
 	wantError(t, err, "MissingParameter", "The request must contain the parameter trafficType")
 }
 
+// The answers are those that LocalStack's tests recorded from AWS
+// (https://github.com/localstack/localstack, tests/aws/services/ec2/test_ec2.snapshot.json).
+func TestFlowLogsToBuckets(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	vpc := w.vpc(t, "10.8.0.0/16")
+	create := func(bucket string) *awsec2.CreateFlowLogsOutput {
+		in := flowLogInput(vpc)
+		in.LogDestination = aws.String("arn:aws:s3:::" + bucket)
+		return must(w.CreateFlowLogs(ctx, in))(t)
+	}
+	out := create("absent/folder")
+	if len(out.FlowLogIds) != 0 || len(out.Unsuccessful) != 1 || *out.Unsuccessful[0].ResourceId != vpc || *out.Unsuccessful[0].Error.Code != "400" ||
+		*out.Unsuccessful[0].Error.Message != "LogDestination: absent does not exist" {
+		t.Errorf("a flow log to a bucket that does not exist: %+v", out)
+	}
+	if out := create("logs/folder"); len(out.FlowLogIds) != 1 || aws.ToString(out.ClientToken) == "" {
+		t.Errorf("a flow log to a bucket: %+v", out)
+	}
+}
+
 func TestRuleActionsInAnyCase(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	vpc := w.vpc(t, "10.9.0.0/16")

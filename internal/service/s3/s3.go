@@ -114,6 +114,16 @@ func (s *Service) lookup(r store.Reader, account, region, name string) (bucket, 
 	return bucket{}, errNoBucket(name)
 }
 
+// Exists reports whether any account has a bucket with a name.
+func Exists(r store.Reader, name string) bool {
+	for _, b := range buckets.All(r, store.Scope{}) {
+		if b.Key.ID == name {
+			return true
+		}
+	}
+	return false
+}
+
 // bucket finds the bucket of a request. owner is the account that the caller expects to own it, if any.
 func (s *Service) bucket(ctx context.Context, name, owner *string) (bucket, error) {
 	return s.bucketIn(ctx, s.store, name, owner)

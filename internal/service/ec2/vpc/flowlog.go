@@ -149,9 +149,13 @@ func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsI
 	default:
 		return nil, ec2err.InvalidValue(in.ResourceType, "resourceType", "")
 	}
+	token := in.ClientToken
+	if token == nil {
+		token = aws.String(ids.UUID())
+	}
 	var out *awsec2.CreateFlowLogsOutput
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		out = &awsec2.CreateFlowLogsOutput{ClientToken: in.ClientToken, FlowLogIds: []string{}, Unsuccessful: []ec2types.UnsuccessfulItem{}}
+		out = &awsec2.CreateFlowLogsOutput{ClientToken: token, FlowLogIds: []string{}, Unsuccessful: []ec2types.UnsuccessfulItem{}}
 		if done, err := s.Recall(tx, sc, "CreateFlowLogs", in.ClientToken, in); err != nil {
 			return err
 		} else if done != nil {
@@ -160,6 +164,9 @@ func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsI
 		}
 		for _, target := range resource.SortedUnique(in.ResourceIds) {
 			err := find(tx, target)
+			if err == nil {
+				err = s.checkBucket(base)
+			}
 			if err == nil {
 				err = s.makeFlowLog(tx, sc, base, target, out)
 			}
@@ -174,6 +181,22 @@ func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsI
 		return s.Remember(tx, sc, "CreateFlowLogs", in.ClientToken, in, false, out.FlowLogIds...)
 	})
 	return out, err
+}
+
+// checkBucket refuses a flow log to a bucket that does not exist.
+// [recorded] test_ec2_flow_logs_s3_validation, LocalStack's tests/aws/services/ec2/test_ec2.py
+func (s *Service) checkBucket(f record.FlowLog) error {
+	if s.bucket == nil || f.DestinationType != string(ec2types.LogDestinationTypeS3) {
+		return nil
+	}
+	name := f.Destination
+	if resource, ok := strings.CutPrefix(name, "arn:aws:s3:::"); ok {
+		name, _, _ = strings.Cut(resource, "/")
+	}
+	if !s.bucket(name) {
+		return ec2err.New("400", "LogDestination: %s does not exist", name)
+	}
+	return nil
 }
 
 func (s *Service) makeFlowLog(tx *store.Tx, sc resource.Scope, f record.FlowLog, target string, out *awsec2.CreateFlowLogsOutput) error {

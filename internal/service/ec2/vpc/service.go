@@ -8,7 +8,11 @@ import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 // Service handles the operations on VPCs and subnets.
 type Service struct {
 	*resource.Core
+
+	bucket func(name string) bool
 }
 
-// New returns the service on top of core.
-func New(core *resource.Core) *Service { return &Service{Core: core} }
+// New returns the service on top of core. bucket reports whether S3 has a bucket with a name; nil means that it has all.
+func New(core *resource.Core, bucket func(name string) bool) *Service {
+	return &Service{Core: core, bucket: bucket}
+}
