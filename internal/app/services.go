@@ -279,7 +279,7 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 // together, which load balancers ask about their targets' health.
 func (d *daemon) makeServices(ctx context.Context) (err error) {
 	d.ssm = ssm.New(ssm.Config{
-		Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, Logs: awscall.Logs{API: d.server}, S3: awscall.S3{API: d.server}, SNS: awscall.SNS{API: d.server}, Inventory: awscall.SSM{API: d.server},
+		Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, Secrets: awscall.SecretsManager{API: d.server}, Logs: awscall.Logs{API: d.server}, S3: awscall.S3{API: d.server}, SNS: awscall.SNS{API: d.server}, Inventory: awscall.SSM{API: d.server},
 		Assume: func(ctx context.Context, roleARN string) (awsapi.Principal, error) {
 			return d.managerSession(ctx, roleARN, "SystemsManager")
 		},

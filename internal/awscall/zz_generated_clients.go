@@ -12,6 +12,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	awssecretsmanager "github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
@@ -489,6 +490,14 @@ func (c S3) GetBucketEncryption(ctx context.Context, in *awss3.GetBucketEncrypti
 // PutObject calls the operation of that name.
 func (c S3) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*awss3.PutObjectOutput, error) {
 	return awsapi.Do[awss3.PutObjectOutput](ctx, c.API, in)
+}
+
+// SecretsManager calls operations of the service whose SDK package is secretsmanager.
+type SecretsManager struct{ API awsapi.API }
+
+// GetSecretValue calls the operation of that name.
+func (c SecretsManager) GetSecretValue(ctx context.Context, in *awssecretsmanager.GetSecretValueInput) (*awssecretsmanager.GetSecretValueOutput, error) {
+	return awsapi.Do[awssecretsmanager.GetSecretValueOutput](ctx, c.API, in)
 }
 
 // SNS calls operations of the service whose SDK package is sns.

@@ -35,6 +35,7 @@ var clients = []client{
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},
 	{"Logs", "cloudwatchlogs", `CreateLogGroup CreateLogStream DescribeLogGroups PutLogEvents`},
 	{"S3", "s3", `GetBucketEncryption PutObject`},
+	{"SecretsManager", "secretsmanager", `GetSecretValue`},
 	{"SNS", "sns", `Publish`},
 	{"SQS", "sqs", `SendMessage`},
 	{"SSM", "ssm", `PutInventory`},

@@ -17,27 +17,29 @@ import (
 	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
+	"github.com/drydock-dev/drydock/internal/service/secretsmanager"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestSecretsOfTheManagedKey checks that whoever may read parameters may decrypt with AWS's key,
-// unless a policy denies the use of keys.
-// https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
-func TestSecretsOfTheManagedKey(t *testing.T) {
+// withUsers starts Parameter Store and its neighbours. It returns the owner's configuration, and a function that makes a
+// user with permissions and returns the user's configuration.
+func withUsers(t *testing.T) (owner aws.Config, user func(name, statements string) aws.Config) {
+	t.Helper()
 	var users *iam.Service
 	var authorizer *authz.Authorizer
 	srv := testkit.NewServer(t, testkit.Config{
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st})
 			keys := kms.New(kms.Config{Store: st})
-			params := ssm.New(ssm.Config{Store: st, KMS: awscall.KMS{API: front}})
+			secrets := secretsmanager.New(secretsmanager.Config{Store: st, KMS: awscall.KMS{API: front}}).Module()
+			params := ssm.New(ssm.Config{Store: st, KMS: awscall.KMS{API: front}, Secrets: awscall.SecretsManager{API: front}})
 			authorizer = authz.New(authz.Config{
 				Policies: users.PoliciesOf, Store: st,
-				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "ssm": params.Authz()},
+				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "ssm": params.Authz(), "secretsmanager": secrets.Resolver},
 			})
-			return []awsapi.Service{users.AWS(), keys.AWS(), params.AWS()}
+			return []awsapi.Service{users.AWS(), keys.AWS(), params.AWS(), secrets.Service}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := users.LookupAccessKey(ctx, key)
@@ -48,23 +50,31 @@ func TestSecretsOfTheManagedKey(t *testing.T) {
 		},
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error { return authorizer.Authorize(ctx, call, in) },
 	})
-	ctx, account := t.Context(), srv.Account(t)
-	owner := awsiam.NewFromConfig(srv.AWSConfig(account))
-	user := func(name, statements string) *awsssm.Client {
+	owner = srv.AWSConfig(srv.Account(t))
+	people, ctx := awsiam.NewFromConfig(owner), t.Context()
+	return owner, func(name, statements string) aws.Config {
 		t.Helper()
-		if _, err := owner.CreateUser(ctx, &awsiam.CreateUserInput{UserName: &name}); err != nil {
+		if _, err := people.CreateUser(ctx, &awsiam.CreateUserInput{UserName: &name}); err != nil {
 			t.Fatal(err)
 		}
 		document := `{"Version":"2012-10-17","Statement":[` + statements + `]}`
-		if _, err := owner.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: &name, PolicyName: aws.String("p"), PolicyDocument: &document}); err != nil {
+		if _, err := people.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: &name, PolicyName: aws.String("p"), PolicyDocument: &document}); err != nil {
 			t.Fatal(err)
 		}
-		k, err := owner.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: &name})
+		k, err := people.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: &name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return awsssm.NewFromConfig(srv.AWSConfigWith(credentials.NewStaticCredentialsProvider(*k.AccessKey.AccessKeyId, *k.AccessKey.SecretAccessKey, "")))
+		return srv.AWSConfigWith(credentials.NewStaticCredentialsProvider(*k.AccessKey.AccessKeyId, *k.AccessKey.SecretAccessKey, ""))
 	}
+}
+
+// TestSecretsOfTheManagedKey checks that whoever may read parameters may decrypt with AWS's key,
+// unless a policy denies the use of keys.
+// https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
+func TestSecretsOfTheManagedKey(t *testing.T) {
+	_, user := withUsers(t)
+	ctx := t.Context()
 	const reads = `{"Effect":"Allow","Action":["ssm:GetParameter","ssm:PutParameter"],"Resource":"*"}`
 	put := func(c *awsssm.Client) error {
 		_, err := c.PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/p"), Value: aws.String("secret"), Type: "SecureString", Overwrite: aws.Bool(true)})
@@ -74,8 +84,8 @@ func TestSecretsOfTheManagedKey(t *testing.T) {
 		_, err := c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String("/p"), WithDecryption: &decrypt})
 		return err
 	}
-	plain := user("plain", reads)
-	denied := user("denied", reads+`,{"Effect":"Deny","Action":["kms:Decrypt","kms:Encrypt"],"Resource":"*"}`)
+	plain := awsssm.NewFromConfig(user("plain", reads))
+	denied := awsssm.NewFromConfig(user("denied", reads+`,{"Effect":"Deny","Action":["kms:Decrypt","kms:Encrypt"],"Resource":"*"}`))
 	for _, err := range []error{put(plain), get(plain, true), get(denied, false)} {
 		if err != nil {
 			t.Error(err)

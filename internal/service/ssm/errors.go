@@ -17,6 +17,17 @@ import (
 // check the code.
 func errNotFound() error { return &ssmtypes.ParameterNotFound{Message: aws.String("")} }
 
+// errNoSecret is the error for a reference to a secret that does not exist. AWS's text has a null where there is no
+// selector, and no first slash.
+// [recorded] test_get_inexistent_secret, LocalStack's tests/aws/services/ssm/test_ssm.py, has a pattern for it
+func errNoSecret(name string, selector *string) error {
+	text := "null"
+	if selector != nil {
+		text = *selector
+	}
+	return &ssmtypes.ParameterNotFound{Message: aws.String("An error occurred (ParameterNotFound) when referencing Secrets Manager: Secret " + strings.TrimPrefix(name, "/") + text + " not found.")}
+}
+
 func errVersionNotFound(name, version string) error {
 	return &ssmtypes.ParameterVersionNotFound{Message: aws.String(fmt.Sprintf("Systems Manager could not find version %s of %s. Verify the version and try again.", version, name))}
 }
@@ -105,15 +116,22 @@ func errReservedName(isPath bool) error {
 	if !isPath {
 		return errValidation("Parameter name: can't be prefixed with \"aws\" or \"ssm\" (case-insensitive).")
 	}
-	return errValidation("Parameter name: can't be prefixed with \"ssm\" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_")
+	return errName()
 }
 
 func errReadOnlyName(name string) error {
 	return awserr.Newf("AccessDeniedException", "No access to reserved parameter name: %s.", name)
 }
 
+// errName is the error for all malformed names, whether they are read or written.
+// [seen] https://github.com/boto/boto3/issues/1499, https://github.com/aws/aws-sdk-js-v3/issues/5005
 func errName() error {
-	return errValidation("Parameter name must be a fully qualified name: only a mix of letters, numbers and the following 3 symbols .-_ is allowed, separated by /.")
+	return errValidation("Parameter name: can't be prefixed with \"ssm\" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_")
+}
+
+// [seen] https://github.com/hashicorp/terraform-provider-aws/issues/7251
+func errUnqualifiedName() error {
+	return errValidation("Parameter name must be a fully qualified name.")
 }
 
 func errPattern(pattern string) error {

@@ -61,18 +61,10 @@ func (p parameterRecord) sdk(sc scope) ssmtypes.Parameter {
 
 // find returns the parameter in a request, given as NAME, NAME:VERSION or its ARN.
 func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
-	name := ref
-	if rest, ok := strings.CutPrefix(ref, "arn:"); ok {
-		i := strings.Index(rest, ":parameter/")
-		if i < 0 {
-			return parameterRecord{}, nil, errNotFound()
-		}
-		name = rest[i+len(":parameter"):]
-		if _, err := parameters.Get(s.store, sc.Key(strings.TrimPrefix(name, "/"))); err == nil {
-			name = strings.TrimPrefix(name, "/")
-		}
+	name, version, selected, err := s.parse(sc, ref)
+	if err != nil {
+		return parameterRecord{}, nil, err
 	}
-	name, version, selected := strings.Cut(name, ":")
 	var selector *string
 	if selected {
 		selector = aws.String(":" + version)
@@ -103,6 +95,23 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 	return p, selector, err
 }
 
+// parse splits a reference to a parameter into its name and its version or label.
+func (s *Service) parse(sc scope, ref string) (name, version string, selected bool, err error) {
+	name = ref
+	if rest, ok := strings.CutPrefix(ref, "arn:"); ok {
+		i := strings.Index(rest, ":parameter/")
+		if i < 0 {
+			return "", "", false, errNotFound()
+		}
+		name = rest[i+len(":parameter"):]
+		if _, err := parameters.Get(s.store, sc.Key(strings.TrimPrefix(name, "/"))); err == nil {
+			name = strings.TrimPrefix(name, "/")
+		}
+	}
+	name, version, selected = strings.Cut(name, ":")
+	return name, version, selected, nil
+}
+
 // ImageParameter returns the image ID in a parameter, given as NAME, NAME:VERSION, NAME:LABEL or
 // its ARN. It returns false if there is no such parameter of the data type aws:ec2:image. EC2 uses
 // it for resolve:ssm:NAME.
@@ -114,25 +123,44 @@ func (s *Service) ImageParameter(account, region, name string) (imageID string, 
 
 // GetParameter returns one parameter.
 func (s *Service) GetParameter(ctx context.Context, in *awsssm.GetParameterInput) (*awsssm.GetParameterOutput, error) {
-	sc := scopeOf(ctx)
-	p, selector, err := s.find(sc, aws.ToString(in.Name))
+	p, err := s.read(ctx, aws.ToString(in.Name), in.WithDecryption)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = s.reveal(ctx, sc, p, in.WithDecryption); err != nil {
+	return &awsssm.GetParameterOutput{Parameter: p}, nil
+}
+
+// read returns the parameter that a caller asks for, or the secret that the name refers to.
+func (s *Service) read(ctx context.Context, ref string, decrypt *bool) (*ssmtypes.Parameter, error) {
+	sc := scopeOf(ctx)
+	ref = strings.TrimSpace(ref) // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
+	name, version, _, err := s.parse(sc, ref)
+	if err != nil {
+		return nil, err
+	}
+	if id, ok := strings.CutPrefix(name, secretsPath); ok {
+		return s.secret(ctx, name, id, version, decrypt)
+	}
+	if !nameForm.MatchString(name) || strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
+		return nil, errName()
+	}
+	p, selector, err := s.find(sc, ref)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = s.reveal(ctx, sc, p, decrypt); err != nil {
 		return nil, err
 	}
 	out := p.sdk(sc)
 	out.Selector = selector
-	return &awsssm.GetParameterOutput{Parameter: &out}, nil
+	return &out, nil
 }
 
 // GetParameters returns up to ten parameters, and the names that are invalid.
 func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInput) (*awsssm.GetParametersOutput, error) {
-	sc := scopeOf(ctx)
 	out := &awsssm.GetParametersOutput{Parameters: []ssmtypes.Parameter{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
-		p, selector, err := s.find(sc, name)
+		p, err := s.read(ctx, name, in.WithDecryption)
 		var missing *ssmtypes.ParameterNotFound
 		var version *ssmtypes.ParameterVersionNotFound
 		if errors.As(err, &missing) || errors.As(err, &version) {
@@ -142,12 +170,7 @@ func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInp
 		if err != nil {
 			return nil, err
 		}
-		if p, err = s.reveal(ctx, sc, p, in.WithDecryption); err != nil {
-			return nil, err
-		}
-		sdk := p.sdk(sc)
-		sdk.Selector = selector
-		out.Parameters = append(out.Parameters, sdk)
+		out.Parameters = append(out.Parameters, *p)
 	}
 	return out, nil
 }

@@ -41,7 +41,9 @@ func checkName(name string) error {
 		return errReadOnlyName(name)
 	case strings.HasPrefix(lower, "aws") || strings.HasPrefix(lower, "ssm"):
 		return errReservedName(isPath)
-	case !nameForm.MatchString(name) || len(name) > 1011 || strings.Contains(name, "/") && !strings.HasPrefix(name, "/"):
+	case strings.Contains(name, "/") && !strings.HasPrefix(name, "/"):
+		return errUnqualifiedName()
+	case !nameForm.MatchString(name) || len(name) > 1011:
 		return errName()
 	case strings.Count(name, "/") > 15:
 		return &ssmtypes.HierarchyLevelLimitExceededException{Message: aws.String("A hierarchy can have a maximum of 15 levels.")}

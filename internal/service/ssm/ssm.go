@@ -35,6 +35,8 @@ type Config struct {
 	// KMS encrypts SecureStrings as the caller of ctx. If it is nil, the service uses a key of its
 	// own as alias/aws/ssm, and there are no other keys.
 	KMS KMS
+	// Secrets reads secrets as the caller of ctx. It is required if parameters refer to secrets.
+	Secrets Secrets
 	// Logs and S3 take the logs of sessions and the output of commands. They are required if preferences or commands use
 	// them.
 	Logs Logs
@@ -61,6 +63,7 @@ type Service struct {
 	store *store.Store
 	image func(ctx context.Context, account, region, id string) (bool, error)
 	kms   KMS
+	vault Secrets
 	logs  Logs
 	s3    S3
 	sns   SNS
@@ -88,7 +91,7 @@ type Service struct {
 // New returns the service.
 func New(cfg Config) *Service {
 	s := &Service{
-		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, logs: cfg.Logs, s3: cfg.S3, sns: cfg.SNS, assume: cfg.Assume, inventory: cfg.Inventory, allowed: cfg.Allowed, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}),
+		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, vault: cfg.Secrets, logs: cfg.Logs, s3: cfg.S3, sns: cfg.SNS, assume: cfg.Assume, inventory: cfg.Inventory, allowed: cfg.Allowed, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}),
 		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[scope]map[string]time.Time{}, live: map[string]*live{}, cancels: map[string]runningCommand{},
 	}
 	if s.image == nil {
