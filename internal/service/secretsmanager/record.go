@@ -71,7 +71,9 @@ func (r *secretRecord) staged(stage string) int {
 }
 
 // move attaches a staging label to the version at an index and detaches it from any other. The version that loses
-// AWSCURRENT gets AWSPREVIOUS.
+// AWSCURRENT gets AWSPREVIOUS and is no longer pending.
+// [recorded] test_update_secret_version_stages_current_pending, LocalStack's
+// tests/aws/services/secretsmanager/test_secretsmanager.py
 func (r *secretRecord) move(stage string, to int) {
 	from := r.staged(stage)
 	if from == to {
@@ -81,6 +83,7 @@ func (r *secretRecord) move(stage string, to int) {
 		r.detach(stage, from)
 		if stage == current {
 			r.move(previous, from)
+			r.detach(pending, from)
 		}
 	}
 	if to >= 0 {
@@ -99,6 +102,7 @@ func (r *secretRecord) detach(stage string, at int) {
 const (
 	current  = "AWSCURRENT"
 	previous = "AWSPREVIOUS"
+	pending  = "AWSPENDING"
 )
 
 // maxVersions is the maximum number of versions. Beyond it the oldest ones without a staging label are removed.

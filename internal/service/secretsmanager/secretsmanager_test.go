@@ -120,12 +120,18 @@ func TestVersions(t *testing.T) {
 	testkit.Must(w.c.UpdateSecretVersionStage(t.Context(), &awssm.UpdateSecretVersionStageInput{SecretId: name, VersionStage: aws.String("AWSCURRENT"), MoveToVersionId: three.VersionId, RemoveFromVersionId: two.VersionId}))(t)
 	w.want("app/db", "AWSCURRENT", "three")
 	w.want("app/db", "AWSPREVIOUS", "two")
+	four := testkit.Must(w.c.PutSecretValue(t.Context(), &awssm.PutSecretValueInput{SecretId: name, SecretString: aws.String("four"), VersionStages: []string{"AWSPENDING"}}))(t)
+	testkit.Must(w.c.UpdateSecretVersionStage(t.Context(), &awssm.UpdateSecretVersionStageInput{SecretId: name, VersionStage: aws.String("AWSCURRENT"), MoveToVersionId: four.VersionId, RemoveFromVersionId: three.VersionId}))(t)
+	w.want("app/db", "AWSPENDING", "four") // until another version is current
+	testkit.Must(w.c.UpdateSecretVersionStage(t.Context(), &awssm.UpdateSecretVersionStageInput{SecretId: name, VersionStage: aws.String("AWSCURRENT"), MoveToVersionId: three.VersionId, RemoveFromVersionId: four.VersionId}))(t)
+	_, err = w.c.GetSecretValue(t.Context(), &awssm.GetSecretValueInput{SecretId: name, VersionStage: aws.String("AWSPENDING")})
+	testkit.WantError(t, err, "ResourceNotFoundException", "Secrets Manager can't find the specified secret value for staging label: AWSPENDING")
 	_, err = w.c.GetSecretValue(t.Context(), &awssm.GetSecretValueInput{SecretId: name, VersionStage: aws.String("GONE")})
 	testkit.WantError(t, err, "ResourceNotFoundException", "Secrets Manager can't find the specified secret value for staging label: GONE")
 	if got := testkit.Must(w.c.ListSecretVersionIds(t.Context(), &awssm.ListSecretVersionIdsInput{SecretId: name}))(t).Versions; len(got) != 2 {
 		t.Errorf("%d versions with staging labels", len(got))
 	}
-	if got := testkit.Must(w.c.ListSecretVersionIds(t.Context(), &awssm.ListSecretVersionIdsInput{SecretId: name, IncludeDeprecated: aws.Bool(true)}))(t).Versions; len(got) != 3 || *got[0].VersionId != *made.VersionId {
+	if got := testkit.Must(w.c.ListSecretVersionIds(t.Context(), &awssm.ListSecretVersionIdsInput{SecretId: name, IncludeDeprecated: aws.Bool(true)}))(t).Versions; len(got) != 4 || *got[0].VersionId != *made.VersionId {
 		t.Errorf("%d versions", len(got))
 	}
 
