@@ -93,6 +93,7 @@ type Call struct {
 	SourceIP  netip.Addr
 	UserAgent string
 	Referer   string // the header
+	TraceID   string // the header X-Amzn-Trace-Id
 	Time      time.Time
 	Host      string // the Host header, including the port
 	TLS       bool

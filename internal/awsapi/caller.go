@@ -119,7 +119,7 @@ func (c *Call) Forward(via, service, operation, requestID string, at time.Time) 
 		next.CalledVia = append(slices.Clone(c.CalledVia), via)
 	}
 	if next.Internal() {
-		next.SourceIP, next.VPCEndpoint, next.Signature, next.Referer = netip.Addr{}, VPCEndpoint{}, Signature{}, ""
+		next.SourceIP, next.VPCEndpoint, next.Signature, next.Referer, next.TraceID = netip.Addr{}, VPCEndpoint{}, Signature{}, "", ""
 		next.UserAgent, next.TLS = next.By(), true
 	}
 	return next

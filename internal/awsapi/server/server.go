@@ -167,6 +167,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			RequestID: ids.UUID(),
 			UserAgent: r.UserAgent(),
 			Referer:   r.Referer(),
+			TraceID:   r.Header.Get("X-Amzn-Trace-Id"),
 			SourceIP:  sourceIP(r.RemoteAddr),
 			Time:      now,
 			Host:      r.Host,

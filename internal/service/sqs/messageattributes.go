@@ -12,6 +12,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html
@@ -20,6 +22,19 @@ var attributeName = regexp.MustCompile(`^[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)*$`)
 
 // traceHeader is the only system attribute that can be sent.
 const traceHeader = "AWSTraceHeader"
+
+// traceForm is the form of a trace header that a message takes from the request.
+// https://docs.aws.amazon.com/xray/latest/devguide/xray-concepts.html#xray-concepts-tracingheader
+var traceForm = regexp.MustCompile(`^Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;[A-Za-z]+=[^;[:cntrl:]]+)*$`)
+
+// traceOf returns the trace header of a request, or "" if there is no valid one.
+// [recorded] test_aws_trace_header_propagation, LocalStack's tests/aws/services/sqs/test_sqs.py
+func traceOf(call *awsapi.Call) string {
+	if len(call.TraceID) > 1024 || !traceForm.MatchString(call.TraceID) {
+		return ""
+	}
+	return call.TraceID
+}
 
 func (d *draft) checkAttributes() error {
 	if len(d.attributes) > 10 {

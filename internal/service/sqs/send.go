@@ -53,7 +53,7 @@ func (s *Service) SendMessage(ctx context.Context, in *awssqs.SendMessageInput) 
 		return nil, err
 	}
 	d := &draft{
-		body: *in.MessageBody, attributes: in.MessageAttributes, system: in.MessageSystemAttributes,
+		body: *in.MessageBody, attributes: in.MessageAttributes, system: in.MessageSystemAttributes, trace: traceOf(awsapi.CallFrom(ctx)),
 		delay: in.DelaySeconds, delayed: in.DelaySeconds != 0 || awsapi.CallFrom(ctx).Members.Has("DelaySeconds"),
 		group: in.MessageGroupId, dedup: in.MessageDeduplicationId,
 	}
@@ -92,7 +92,7 @@ func (s *Service) SendMessageBatch(ctx context.Context, in *awssqs.SendMessageBa
 	said := awsapi.CallFrom(ctx).Members.Has("Entries.DelaySeconds")
 	for _, e := range in.Entries {
 		d := &draft{
-			body: *e.MessageBody, attributes: e.MessageAttributes, system: e.MessageSystemAttributes, delay: e.DelaySeconds, delayed: said,
+			body: *e.MessageBody, attributes: e.MessageAttributes, system: e.MessageSystemAttributes, trace: traceOf(awsapi.CallFrom(ctx)), delay: e.DelaySeconds, delayed: said,
 			group: e.MessageGroupId, dedup: e.MessageDeduplicationId,
 		}
 		d.err = d.check(&rec)

@@ -15,6 +15,7 @@ import (
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -275,6 +276,26 @@ func TestMessages(t *testing.T) {
 		in.QueueUrl = q.url
 		_, err := c.ReceiveMessage(ctx, in)
 		testkit.WantError(t, err, "InvalidParameterValue", "")
+	}
+}
+
+// The answers are those that LocalStack's test_aws_trace_header_propagation recorded.
+func TestTraceHeader(t *testing.T) {
+	w := newWorld(t, options{})
+	c, _ := w.root(t)
+	q := w.queue(t, c, "jobs", nil)
+	const trace, other = "Root=1-3152b799-8954dae64eda91bc9a23a7e8;Parent=7fa8c0f79203be72;Sampled=1", "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=0"
+	for name, tt := range map[string]struct{ header, attribute, want string }{
+		"header": {trace, "", trace}, "attribute": {trace, other, other}, "malformed": {"Self=1", "", ""},
+	} {
+		in := &awssqs.SendMessageInput{QueueUrl: q.url, MessageBody: &name}
+		if tt.attribute != "" {
+			in.MessageSystemAttributes = map[string]sqstypes.MessageSystemAttributeValue{"AWSTraceHeader": {DataType: aws.String("String"), StringValue: &tt.attribute}}
+		}
+		testkit.Must(c.SendMessage(t.Context(), in, awssqs.WithAPIOptions(smithyhttp.SetHeaderValue("X-Amzn-Trace-Id", tt.header))))(t)
+		if got := q.want(1, name)[0].Attributes["AWSTraceHeader"]; got != tt.want {
+			t.Errorf("%s: the message's trace header is %q, want %q", name, got, tt.want)
+		}
 	}
 }
 
