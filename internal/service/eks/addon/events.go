@@ -13,10 +13,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Events sends the events of add-ons. AWS documents their types, but not their details.
+// Events sends the events of add-ons. AWS documents their types, but not their details. The only other event that EKS
+// sends, EKS Fargate Pod Scheduled Termination, is package fargate's.
 // https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-eks.html
-//
-// AWS deviation: EKS Fargate Pod Scheduled Termination is not sent, because Drydock does not patch the hosts of pods.
 func (s *Service) Events(ctx context.Context, bus serviceevents.Bus) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
