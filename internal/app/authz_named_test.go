@@ -51,17 +51,8 @@ var anyOfItsKind = map[string]string{
 // TestChecksNameWhatRequestsName: if an operation acts on something that its request names, it must not be checked on
 // any resource of that kind, because the resources and tags in policies would then have no effect.
 func TestChecksNameWhatRequestsName(t *testing.T) {
-	st := testkit.NewServer(t, testkit.Config{}).Store
 	a := authz.New(authz.Config{Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
-	for _, m := range []module.Module{
-		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(nil), elb.New(elbnet.Config{Store: st}).Module(),
-		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), logs.New(logs.Config{Store: st}).Module(), ecr.New(ecr.Config{Store: st}).Module(), ecrpublic.New(ecrpublic.Config{Store: st}).Module(), route53.New(route53.Config{Store: st}).Module(), eventbridge.New(eventbridge.Config{Store: st}).Module(), cloudtrail.New(cloudtrail.Config{Store: st}).Module(),
-		sqs.New(sqs.Config{Store: st}).Module(), acm.New(acm.Config{Store: st}).Module(), secretsmanager.New(secretsmanager.Config{Store: st}).Module(), sns.New(sns.Config{Store: st}).Module(),
-		organizations.New(organizations.Config{Store: st}).Module(),
-		arczonalshift.New(arczonalshift.Config{Store: st, Resources: func(string, string) []arczonalshift.Resource { return nil }}).Module(),
-	} {
-		a.Register(m.Service.Name, m.Resolver)
-	}
+	register(t, a)
 	makes := regexp.MustCompile(`:(Create|Allocate|Run|RequestSpot)`)
 	whole := regexp.MustCompile(`^(\*|[^/]*/\*|.*/autoScalingGroup(Name)?/\*)$`)
 	for _, svc := range operations() {
@@ -97,6 +88,21 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 				t.Errorf("%s is checked on what it names: it is no exception any more", name)
 			}
 		}
+	}
+}
+
+// register adds the resolvers of the services to an authorizer. There are no resources.
+func register(t *testing.T, a *authz.Authorizer) {
+	t.Helper()
+	st := testkit.NewServer(t, testkit.Config{}).Store
+	for _, m := range []module.Module{
+		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(nil), elb.New(elbnet.Config{Store: st}).Module(),
+		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), logs.New(logs.Config{Store: st}).Module(), ecr.New(ecr.Config{Store: st}).Module(), ecrpublic.New(ecrpublic.Config{Store: st}).Module(), route53.New(route53.Config{Store: st}).Module(), eventbridge.New(eventbridge.Config{Store: st}).Module(), cloudtrail.New(cloudtrail.Config{Store: st}).Module(),
+		sqs.New(sqs.Config{Store: st}).Module(), acm.New(acm.Config{Store: st}).Module(), secretsmanager.New(secretsmanager.Config{Store: st}).Module(), sns.New(sns.Config{Store: st}).Module(),
+		organizations.New(organizations.Config{Store: st}).Module(),
+		arczonalshift.New(arczonalshift.Config{Store: st, Resources: func(string, string) []arczonalshift.Resource { return nil }}).Module(),
+	} {
+		a.Register(m.Service.Name, m.Resolver)
 	}
 }
 
