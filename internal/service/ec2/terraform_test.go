@@ -84,6 +84,32 @@ func TestFlowLogsToBuckets(t *testing.T) {
 	}
 }
 
+// TestEmptyTagSets checks which answers have an empty list of tags, as recorded in the same place: a client of the CLI
+// sees the difference.
+func TestEmptyTagSets(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	vpc := w.vpc(t, "10.8.0.0/16")
+	made := must(w.CreateVpnGateway(ctx, &awsec2.CreateVpnGatewayInput{Type: "ipsec.1", AvailabilityZone: aws.String("us-east-1a")}))(t).VpnGateway
+	must(w.CreateFlowLogs(ctx, flowLogInput(vpc)))(t)
+	gateway := must(w.DescribeVpnGateways(ctx, &awsec2.DescribeVpnGatewaysInput{VpnGatewayIds: []string{*made.VpnGatewayId}}))(t).VpnGateways[0]
+	if made.AvailabilityZone != nil || gateway.AvailabilityZone != nil {
+		t.Errorf("the gateway's zone: %+v, %+v", made.AvailabilityZone, gateway.AvailabilityZone)
+	}
+	for name, tt := range map[string]struct {
+		tags []ec2types.Tag
+		sent bool
+	}{
+		"new VPN gateway": {made.Tags, false}, "VPN gateway": {gateway.Tags, true},
+		"flow log":    {must(w.DescribeFlowLogs(ctx, &awsec2.DescribeFlowLogsInput{}))(t).FlowLogs[0].Tags, true},
+		"route table": {must(w.DescribeRouteTables(ctx, &awsec2.DescribeRouteTablesInput{Filters: filter("vpc-id", vpc)}))(t).RouteTables[0].Tags, true},
+		"group":       {must(w.GetSecurityGroupsForVpc(ctx, &awsec2.GetSecurityGroupsForVpcInput{VpcId: &vpc}))(t).SecurityGroupForVpcs[0].Tags, true},
+	} {
+		if len(tt.tags) != 0 || (tt.tags != nil) != tt.sent {
+			t.Errorf("%s: tags %#v, sent %v", name, tt.tags, tt.sent)
+		}
+	}
+}
+
 func TestRuleActionsInAnyCase(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	vpc := w.vpc(t, "10.9.0.0/16")

@@ -68,7 +68,7 @@ func (s *Service) sdkEndpoint(sc resource.Scope, e record.VPCEndpoint) ec2types.
 		PolicyDocument: aws.String(e.Policy),
 		RouteTableIds:  append([]string{}, e.RouteTableIDs...), SubnetIds: append([]string{}, e.SubnetIDs...),
 		NetworkInterfaceIds: append([]string{}, e.InterfaceIDs...), Groups: []ec2types.SecurityGroupIdentifier{},
-		DnsEntries: []ec2types.DnsEntry{}, Tags: e.Tags.SDK(),
+		DnsEntries: []ec2types.DnsEntry{}, Tags: e.Tags.Listed(),
 	}
 	if e.Policy == "" {
 		out.PolicyDocument = aws.String(allowAll)

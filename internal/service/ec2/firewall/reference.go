@@ -124,7 +124,7 @@ func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *awsec2.GetSec
 	return &awsec2.GetSecurityGroupsForVpcOutput{NextToken: next, SecurityGroupForVpcs: resource.Map(found, func(g record.SecurityGroup) ec2types.SecurityGroupForVpc {
 		return ec2types.SecurityGroupForVpc{
 			GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), Description: aws.String(g.Description),
-			OwnerId: aws.String(sc.Account), PrimaryVpcId: aws.String(g.VPCID), Tags: g.Tags.SDK(),
+			OwnerId: aws.String(sc.Account), PrimaryVpcId: aws.String(g.VPCID), Tags: g.Tags.Listed(),
 		}
 	})}, err
 }

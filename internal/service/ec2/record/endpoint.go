@@ -68,7 +68,7 @@ func (f FlowLog) SDK(resource.Scope) ec2types.FlowLog {
 		FlowLogStatus: aws.String("ACTIVE"), DeliverLogsStatus: aws.String("SUCCESS"), CreationTime: aws.Time(f.Created),
 		LogDestinationType: ec2types.LogDestinationType(f.DestinationType), LogDestination: resource.Optional(f.Destination), LogGroupName: resource.Optional(f.LogGroup),
 		DeliverLogsPermissionArn: resource.Optional(f.RoleARN), DeliverCrossAccountRole: resource.Optional(f.CrossAccountARN),
-		LogFormat: aws.String(f.Format), MaxAggregationInterval: aws.Int32(f.Interval), Tags: f.Tags.SDK(),
+		LogFormat: aws.String(f.Format), MaxAggregationInterval: aws.Int32(f.Interval), Tags: f.Tags.Listed(),
 	}
 	if f.DestinationType == string(ec2types.LogDestinationTypeS3) {
 		out.DestinationOptions = &ec2types.DestinationOptionsResponse{

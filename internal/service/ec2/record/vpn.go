@@ -20,11 +20,12 @@ type VPNGateway struct {
 	Tags    tag.Set   `json:",omitempty"`
 }
 
-// SDK renders the record for the SDK.
+// SDK renders the record for the SDK. EC2 does not tell the zone.
+// [recorded] test_describe_vpn_gateways_filter_by_vpc, LocalStack's tests/aws/services/ec2/test_ec2.py
 func (g VPNGateway) SDK(resource.Scope) ec2types.VpnGateway {
 	out := ec2types.VpnGateway{
-		VpnGatewayId: aws.String(g.ID), AmazonSideAsn: aws.Int64(g.ASN), AvailabilityZone: resource.Optional(g.Zone), Type: ec2types.GatewayTypeIpsec1,
-		State: ec2types.VpnStateAvailable, VpcAttachments: []ec2types.VpcAttachment{}, Tags: g.Tags.SDK(),
+		VpnGatewayId: aws.String(g.ID), AmazonSideAsn: aws.Int64(g.ASN), Type: ec2types.GatewayTypeIpsec1,
+		State: ec2types.VpnStateAvailable, VpcAttachments: []ec2types.VpcAttachment{}, Tags: g.Tags.Listed(),
 	}
 	if !g.Deleted.IsZero() {
 		out.State = ec2types.VpnStateDeleted

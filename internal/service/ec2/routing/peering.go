@@ -73,7 +73,7 @@ func (s *Service) sdkPeering(p record.Peering) ec2types.VpcPeeringConnection {
 		RequesterVpcInfo:       s.sdkPeeringSide(p.Requester, true, p.Active()),
 		AccepterVpcInfo:        s.sdkPeeringSide(p.Accepter, p.Active() || p.Accepter.Scope() == p.Requester.Scope(), p.Active()),
 		Status:                 &ec2types.VpcPeeringConnectionStateReason{Code: p.State, Message: aws.String(p.Message)},
-		Tags:                   p.Tags.SDK(),
+		Tags:                   p.Tags.Listed(),
 	}
 	if p.State == ec2types.VpcPeeringConnectionStateReasonCodePendingAcceptance {
 		out.ExpirationTime = aws.Time(p.Expires)

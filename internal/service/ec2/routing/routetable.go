@@ -60,7 +60,7 @@ func (t routeTableView) SDK(sc resource.Scope) ec2types.RouteTable {
 		OwnerId:         aws.String(sc.Account),
 		Associations:    []ec2types.RouteTableAssociation{},
 		PropagatingVgws: []ec2types.PropagatingVgw{},
-		Tags:            t.Tags.SDK(),
+		Tags:            t.Tags.Listed(),
 	}
 	for _, a := range t.Associations {
 		assoc := ec2types.RouteTableAssociation{

@@ -46,6 +46,15 @@ func (t Set) SDK() []ec2types.Tag {
 	return out
 }
 
+// Listed is SDK for resources whose answers have an empty list if there are no tags.
+// [recorded] LocalStack's tests/aws/services/ec2/test_ec2.snapshot.json
+func (t Set) Listed() []ec2types.Tag {
+	if len(t) == 0 {
+		return []ec2types.Tag{}
+	}
+	return t.SDK()
+}
+
 // With returns a copy of t with the tags in more added or replaced.
 func (t Set) With(more Set) Set {
 	if len(t)+len(more) == 0 {

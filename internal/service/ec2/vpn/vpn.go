@@ -100,7 +100,9 @@ func (s *Service) CreateVpnGateway(ctx context.Context, in *awsec2.CreateVpnGate
 		g.Zone = zone.Name
 	}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error { return record.VPNGateways.Create(tx, sc.Key(g.ID), g) })
-	return &awsec2.CreateVpnGatewayOutput{VpnGateway: new(g.SDK(sc))}, err
+	out := g.SDK(sc)
+	out.Tags = g.Tags.SDK() // which only the description has when it is empty
+	return &awsec2.CreateVpnGatewayOutput{VpnGateway: &out}, err
 }
 
 // AttachVpnGateway attaches a gateway to a VPC that has none.
