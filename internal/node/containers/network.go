@@ -119,7 +119,7 @@ func (n *podNetwork) pass(ctx context.Context) error {
 // withdrawAddresses makes the plugin give no address to pods, and a new aws-node wait, until connectAddresses. Pods keep the
 // addresses that they have.
 func (i *instance) withdrawAddresses() error {
-	return errors.Join(i.machine.RemoveAll(readyFile), i.machine.RemoveAll(poolFile))
+	return errors.Join(i.machine.RemoveAll(launch.ReadyFile), i.machine.RemoveAll(poolFile))
 }
 
 // usedAddresses returns the addresses that pods have, as the CNI plugin on the machine records them.
