@@ -120,6 +120,9 @@ func firstReady(all, serving []memberRecord, n int) (out []memberRecord) {
 // draw takes up to n instances from the warm pool into the group, and returns how many it took.
 func (w *work) draw(ctx context.Context, all []memberRecord, n int) (taken int, err error) {
 	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
+	if r := w.s.activeRefresh(w.s.store, w.key); r != nil { // it replaces these
+		all = slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return m.warm() && slices.Contains(r.Value.Targets, m.ID) })
+	}
 	ready := firstReady(all, serving, min(n, batch))
 	if len(ready) == 0 {
 		return 0, nil

@@ -78,7 +78,8 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.S
 			r.Before = append(r.Before, m.Value.ID)
 			standby := m.Value.State == autoscalingtypes.LifecycleStateStandby && prefs.StandbyInstances != autoscalingtypes.StandbyInstancesIgnore
 			ignored := m.Value.Protected && prefs.ScaleInProtectedInstances == autoscalingtypes.ScaleInProtectedInstancesIgnore
-			if (standby || m.Value.capacity()) && !ignored && (!aws.ToBool(prefs.SkipMatching) || !src.made(&m.Value)) {
+			warm := m.Value.warm() && !m.Value.terminating()
+			if (warm || (standby || m.Value.capacity()) && !ignored) && (!aws.ToBool(prefs.SkipMatching) || !src.made(&m.Value)) {
 				r.Targets = append(r.Targets, m.Value.ID)
 			}
 		}
@@ -284,7 +285,11 @@ const refreshPatience = time.Hour
 
 // refresh takes one step of a refresh in a group that has as many instances as it wants. It
 // terminates as many old instances as may be missing. If none may be missing, it launches their
-// replacements first. It pauses at checkpoints, and before its end for the bake time.
+// replacements first. It pauses at checkpoints, and before its end for the bake time. The instances of the warm pool are
+// replaced last.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html#update-warm-pool
+//
+// AWS deviation: a refresh has no ProgressDetails.
 func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all []memberRecord) (time.Duration, error) {
 	r, p, now := item.Value, item.Value.Refresh.Preferences, w.s.now()
 	warmup := time.Duration(*p.InstanceWarmup) * time.Second
@@ -293,14 +298,18 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 			return 0, err
 		}
 	}
-	var ready, held, standby []memberRecord // the targets that are left
-	healthy := 0
+	var ready, held, standby, warm []memberRecord // the targets that are left
+	healthy, rested := 0, 0
 	var again time.Duration
 	for _, m := range all {
 		target, serving := slices.Contains(r.Targets, m.ID), m.State == autoscalingtypes.LifecycleStateInService
 		switch {
 		case target && m.State == autoscalingtypes.LifecycleStateStandby:
 			standby = append(standby, m)
+		case target && m.warm() && !m.terminating():
+			warm = append(warm, m)
+		case m.rested() && !m.Unhealthy:
+			rested++
 		case !m.capacity():
 			continue
 		case target && m.Protected && p.ScaleInProtectedInstances == autoscalingtypes.ScaleInProtectedInstancesWait:
@@ -318,11 +327,12 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 		}
 		healthy += w.g.weight(&m)
 	}
-	left := len(ready) + len(held) + len(standby)
+	serving := len(ready) + len(held) + len(standby)
+	left := serving + len(warm)
 	goal, last := r.goal()
 	quota := (goal*r.Total+99)/100 - (r.Total - left)
 	pause := r.Until.Sub(now)
-	reached := pause <= 0 && quota <= 0 && healthy >= w.g.desired()
+	reached := pause <= 0 && quota <= 0 && healthy >= w.g.desired() && (!last || rested >= w.g.poolSize())
 	if changed, err := w.tell(ctx, item.Key, &r, left, reached, last); err != nil || changed {
 		return again, err // a change triggers the next reconciliation
 	}
@@ -331,6 +341,10 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 	}
 	if quota <= 0 {
 		return again, nil
+	}
+	if serving == 0 && healthy >= w.g.desired() && w.g.runs("Terminate") {
+		warm = warm[:min(len(warm), quota)]
+		return again, w.end(ctx, warm, w.whyScaleIn(warm, w.g.desired(), refreshCause), false)
 	}
 	if len(standby) > 0 && p.StandbyInstances == autoscalingtypes.StandbyInstancesTerminate {
 		standby = standby[:min(len(standby), quota)]
@@ -352,7 +366,7 @@ func (w *work) launchedByRefresh(ctx context.Context, item store.Item[refreshRec
 	}
 	var found []string
 	for _, m := range all {
-		if m.capacity() && item.Value.launched(&m) && !src.made(&m) && !slices.Contains(item.Value.Targets, m.ID) {
+		if (m.capacity() || m.warm() && !m.terminating()) && item.Value.launched(&m) && !src.made(&m) && !slices.Contains(item.Value.Targets, m.ID) {
 			found = append(found, m.ID)
 		}
 	}

@@ -99,6 +99,48 @@ func TestRefreshToADesiredConfiguration(t *testing.T) {
 	}
 }
 
+// A refresh replaces the warm pool after the group, which takes no old instances from the pool meanwhile.
+func TestRefreshOfAWarmPool(t *testing.T) {
+	w := newWorld(t)
+	g, two := w.numbered("web")
+	testkit.Must(w.UpdateAutoScalingGroup(t.Context(), &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: g.AutoScalingGroupName, MaxSize: aws.Int32(6)}))(t)
+	w.putPool("web", func(in *awsautoscaling.PutWarmPoolInput) { in.MaxGroupPreparedCapacity = aws.Int32(6) })
+	old := append(w.pool("web", inPool{"Warmed:Stopped": 2}), instanceIDs(g)...)
+	replaced := func(status autoscalingtypes.InstanceRefreshStatus, version string) {
+		t.Helper()
+		testkit.Eventually(t, 20*time.Second, w.refreshed("web", status))
+		if err := (inPool{"Warmed:Stopped": 2}).are(w.pooled("web")); err != nil {
+			t.Errorf("when the refresh has ended, %v", err)
+		}
+		now := append(instanceIDs(w.await("web", serving(4))), w.pool("web", inPool{"Warmed:Stopped": 2})...)
+		for _, id := range old {
+			if slices.Contains(now, id) {
+				t.Errorf("%s is left", id)
+			}
+		}
+		for _, i := range w.pooled("web") {
+			if *i.LaunchTemplate.Version != version {
+				t.Errorf("%s in the pool has version %s, want %s", *i.InstanceId, *i.LaunchTemplate.Version, version)
+			}
+		}
+		if v := w.versions("web"); v[version] != 4 {
+			t.Errorf("versions %v", v)
+		}
+		old = now
+	}
+	w.refresh("web", two, autoscalingtypes.RefreshPreferences{MinHealthyPercentage: aws.Int32(50)})
+	replaced("Successful", "2")
+	if r := w.latestRefresh("web"); *r.PercentageComplete != 100 || *r.InstancesToUpdate != 0 {
+		t.Errorf("%d%%, %d instances", *r.PercentageComplete, *r.InstancesToUpdate)
+	}
+
+	w.refresh("web", nil, autoscalingtypes.RefreshPreferences{SkipMatching: aws.Bool(true)})
+	testkit.Eventually(t, 20*time.Second, w.refreshed("web", "Successful"))
+	if now := append(instanceIDs(w.await("web", serving(4))), w.pool("web", inPool{"Warmed:Stopped": 2})...); len(now) != 6 || slices.ContainsFunc(now, func(id string) bool { return !slices.Contains(old, id) }) {
+		t.Errorf("instances that match are replaced: %v, then %v", old, now)
+	}
+}
+
 // A rollback replaces what the refresh has launched and leaves the group as it was.
 func TestRollbackOfARefresh(t *testing.T) {
 	w := newWorld(t)
