@@ -198,7 +198,7 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetI
 		}
 		grace := time.Duration(aws.ToInt32(g.Group.HealthCheckGracePeriod)) * time.Second
 		respected := in.ShouldRespectGracePeriod == nil || *in.ShouldRespectGracePeriod
-		if age := s.clock.Since(m.Launched); respected && status == "Unhealthy" && age < grace {
+		if age := max(s.clock.Since(m.Launched), 0); respected && status == "Unhealthy" && age < grace {
 			return errGracePeriod(age, grace)
 		}
 		return members.Update(tx, key.Below(m.ID), func(m *memberRecord) error {
