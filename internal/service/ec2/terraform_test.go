@@ -43,7 +43,7 @@ func TestFlowLogsOfTransitGateways(t *testing.T) {
 	for i, edit := range []func(*awsec2.CreateFlowLogsInput){
 		func(*awsec2.CreateFlowLogsInput) {},
 		func(in *awsec2.CreateFlowLogsInput) {
-			in.MaxAggregationInterval, in.LogDestination = aws.Int32(60), aws.String("arn:aws:s3:::others")
+			in.MaxAggregationInterval, in.LogDestination = aws.Int32(60), aws.String("arn:aws:s3:::logs/others")
 		},
 	} {
 		out := must(w.CreateFlowLogs(ctx, in(edit)))(t)
