@@ -185,7 +185,7 @@ func (c *candidate) write(n int) error {
 	return os.WriteFile(filepath.Join(c.dir, "main.tf"), []byte(c.steps[n].config), 0o644)
 }
 
-// freeze makes a test keep the configuration of the step before, or none if there is none or it fails as well.
+// freeze makes a test keep its previous step's configuration, or removes it if there was no such step or that step failed, too.
 func (c *candidate) freeze(n int) error {
 	if n > 0 && !c.frozen {
 		c.frozen = true

@@ -54,7 +54,7 @@ func (d *ipamd) manage(cluster, name string, six bool) {
 	}
 }
 
-// Configure starts the daemon anew in a pod of aws-node, whose environment is its configuration. It returns false for other
+// Configure restarts the daemon for an aws-node pod, whose environment is its configuration. It returns false for other
 // pods. Call Start afterwards.
 func (p *IPAM) Configure(pod *corev1.Pod) bool {
 	a := newAWSNode(pod)

@@ -116,7 +116,7 @@ func (s *Service) GenerateServiceLastAccessedDetails(ctx context.Context, in *aw
 	return &awsiam.GenerateServiceLastAccessedDetailsOutput{JobId: &id}, nil
 }
 
-// dropReports deletes reports that nobody can read any more, and the oldest if there would be too many with a new one.
+// dropReports deletes expired reports, and the oldest ones if a new report would exceed the limit.
 func (s *Service) dropReports(tx *store.Tx, account string, rows int) {
 	reports := accessReports.All(tx, within(account))
 	slices.SortFunc(reports, func(a, b store.Item[accessReport]) int {

@@ -179,7 +179,7 @@ func (s *Service) write(ctx context.Context, b *bucket, o *objectRecord, c condi
 	return err
 }
 
-// newVersionID returns the version ID for the response to PutObject, and of a copy's source. There is none while versioning is
+// newVersionID returns the version ID with which PutObject answers, and that of a copy's source. It is nil while versioning is
 // suspended ([recorded] test_s3_api, test_put_object_on_suspended_bucket; test_s3, test_s3_copy_object_in_place_suspended_only).
 func (b *bucket) newVersionID(o *objectRecord) *string {
 	if o.Version == nullVersion {

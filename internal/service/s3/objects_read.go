@@ -141,7 +141,7 @@ func (s *Service) checkRead(o *objectRecord, match, noneMatch *string, modifiedS
 	}
 }
 
-// failedCondition returns the condition of a read that does not hold, or "". A time of modification in the future is none ([recorded]
+// failedCondition returns the condition of a read that does not hold, or "". Times in the future are ignored ([recorded]
 // test_s3, test_s3_get_object_preconditions).
 func (s *Service) failedCondition(o *objectRecord, match, noneMatch *string, modifiedSince, unmodifiedSince *time.Time) string {
 	if modifiedSince != nil && modifiedSince.After(s.now()) {

@@ -38,7 +38,7 @@ type bucketRecord struct {
 	Accelerate string            `json:",omitempty"`
 	Payer      string            `json:",omitempty"`
 
-	Grants       []s3types.Grant                            `json:",omitzero"` // nil is full control for the owner, and empty is none
+	Grants       []s3types.Grant                            `json:",omitzero"` // nil means full control for the owner; empty means no grants
 	PublicAccess *s3types.PublicAccessBlockConfiguration    `json:",omitempty"`
 	Encryption   *s3types.ServerSideEncryptionConfiguration `json:",omitempty"`
 	Lifecycle    []s3types.LifecycleRule                    `json:",omitempty"`
@@ -69,7 +69,7 @@ type objectRecord struct {
 	Tags      map[string]string `json:",omitempty"`
 	attributes
 	Encryption encryptionRecord `json:",omitzero"`
-	Grants     []s3types.Grant  `json:",omitzero"` // nil is full control for the owner, and empty is none
+	Grants     []s3types.Grant  `json:",omitzero"` // nil means full control for the owner; empty means no grants
 }
 
 // A contentRecord is a part of an object's content.

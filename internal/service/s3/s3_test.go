@@ -522,7 +522,7 @@ func TestVersions(t *testing.T) {
 	if len(several.Errors) != 1 || *several.Errors[0].Code != "NoSuchVersion" {
 		t.Errorf("deleting an unknown version among others: %+v", several)
 	}
-	// One that was deleted before is none of S3's errors.
+	// Deleting it again is not an error in S3.
 	testkit.Must(c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k"), VersionId: gone.VersionId}))(t)
 	for _, id := range []*string{one, two, aws.String("null")} {
 		testkit.Must(c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k"), VersionId: id}))(t)

@@ -37,7 +37,7 @@ const (
 const Bin = "/opt/drydock/bin"
 
 // HostConfig configures the host. Its files are the folder of disks, the listener for requests, the programs of nodes and the
-// images, all but the listener as detached mounts. The last two belong to nobody in the host.
+// images, all but the listener as detached mounts. No user in the host's user namespace owns the last two.
 type HostConfig struct {
 	// NoLimits says that there are no cgroup controllers.
 	NoLimits bool

@@ -122,30 +122,15 @@ func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsI
 	var find func(r store.Reader, id string) error
 	switch in.ResourceType {
 	case ec2types.FlowLogsResourceTypeVpc:
-		find = func(r store.Reader, id string) error {
-			_, err := resource.Get(r, record.VPCs, sc, id)
-			return err
-		}
+		find = finder(record.VPCs, sc)
 	case ec2types.FlowLogsResourceTypeSubnet:
-		find = func(r store.Reader, id string) error {
-			_, err := resource.Get(r, record.Subnets, sc, id)
-			return err
-		}
+		find = finder(record.Subnets, sc)
 	case ec2types.FlowLogsResourceTypeNetworkInterface:
-		find = func(r store.Reader, id string) error {
-			_, err := resource.Get(r, record.NetworkInterfaces, sc, id)
-			return err
-		}
+		find = finder(record.NetworkInterfaces, sc)
 	case ec2types.FlowLogsResourceTypeTransitGateway:
-		find = func(r store.Reader, id string) error {
-			_, err := resource.Get(r, record.TransitGateways, sc, id)
-			return err
-		}
+		find = finder(record.TransitGateways, sc)
 	case ec2types.FlowLogsResourceTypeTransitGatewayAttachment:
-		find = func(r store.Reader, id string) error {
-			_, err := resource.Get(r, record.TransitAttachments, sc, id)
-			return err
-		}
+		find = finder(record.TransitAttachments, sc)
 	default:
 		return nil, ec2err.InvalidValue(in.ResourceType, "resourceType", "")
 	}
@@ -197,6 +182,14 @@ func (s *Service) checkBucket(f record.FlowLog) error {
 		return ec2err.New("400", "LogDestination: %s does not exist", name)
 	}
 	return nil
+}
+
+// finder returns a function that fails if there is no resource of a kind with an ID.
+func finder[T any](kind resource.Kind[T], sc resource.Scope) func(r store.Reader, id string) error {
+	return func(r store.Reader, id string) error {
+		_, err := resource.Get(r, kind, sc, id)
+		return err
+	}
 }
 
 func (s *Service) makeFlowLog(tx *store.Tx, sc resource.Scope, f record.FlowLog, target string, out *awsec2.CreateFlowLogsOutput) error {
