@@ -210,7 +210,7 @@ func (a *applier) step(ctx context.Context, dir string, batch []*candidate, n in
 		if err != nil {
 			return err
 		}
-		if bytes.Contains(out, []byte(`"type":"apply_start"`)) || len(found) == 0 {
+		if changes(out) || len(found) == 0 {
 			for _, d := range found {
 				if i := owner(d); i >= 0 {
 					batch[i].fault(n, "%s", d)
@@ -229,6 +229,20 @@ func (a *applier) step(ctx context.Context, dir string, batch []*candidate, n in
 		}
 	}
 	return errors.New("the batch cannot be planned")
+}
+
+// changes reports whether an apply has begun to change something. Planning reads data sources, which looks similar.
+func changes(out []byte) bool {
+	for line := range bytes.Lines(out) {
+		var e struct {
+			Type string
+			Hook struct{ Action string }
+		}
+		if json.Unmarshal(line, &e) == nil && e.Type == "apply_start" && e.Hook.Action != "read" {
+			return true
+		}
+	}
+	return false
 }
 
 // drop freezes the tests that are at fault, and reports whether there are any.
@@ -464,7 +478,7 @@ func measure(ctx context.Context, source, work, provider string, tests []test, s
 		err = func() error {
 			defer down()
 			if slices.Contains(inVPCs, s) {
-				if err := a.raiseQuotas(ctx); err != nil {
+				if err := a.prepare(ctx); err != nil {
 					return err
 				}
 			}
@@ -509,13 +523,18 @@ func measure(ctx context.Context, source, work, provider string, tests []test, s
 // inVPCs are the services whose tests make VPCs.
 var inVPCs = []string{"ec2", "eks", "autoscaling", "elb", "elbv2", "ssm"}
 
-// raiseQuotas allows what the tests of a batch make at once.
-func (a *applier) raiseQuotas(ctx context.Context) error {
-	for _, q := range []string{"vpc L-F678F1CE", "vpc L-A4707A72", "vpc L-FE5A380F", "ec2 L-0263D0A3"} {
-		service, code, _ := strings.Cut(q, " ")
-		cmd := exec.CommandContext(ctx, a.drydock, "run", "--", "aws", "--region", environment["Region"], "service-quotas", "request-service-quota-increase", "--service-code", service, "--quota-code", code, "--desired-value", "1000")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("raising the quota %s: %w: %s", q, err, bytes.TrimSpace(out))
+// prepare allows what the tests of a batch make at once, and creates the service-linked role that a test expects of an account.
+func (a *applier) prepare(ctx context.Context) error {
+	for _, command := range []string{
+		"service-quotas request-service-quota-increase --service-code vpc --quota-code L-F678F1CE --desired-value 1000",
+		"service-quotas request-service-quota-increase --service-code vpc --quota-code L-A4707A72 --desired-value 1000",
+		"service-quotas request-service-quota-increase --service-code vpc --quota-code L-FE5A380F --desired-value 1000",
+		"service-quotas request-service-quota-increase --service-code ec2 --quota-code L-0263D0A3 --desired-value 1000",
+		"iam create-service-linked-role --aws-service-name autoscaling.amazonaws.com",
+	} {
+		args := append([]string{"run", "--", "aws", "--region", environment["Region"]}, strings.Fields(command)...)
+		if out, err := exec.CommandContext(ctx, a.drydock, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("aws %s: %w: %s", command, err, bytes.TrimSpace(out))
 		}
 	}
 	return nil

@@ -76,3 +76,12 @@ esac
 		t.Errorf("the batch counts as examined: %v", err)
 	}
 }
+
+// A plan that fails after it has read data sources has changed nothing.
+func TestChanges(t *testing.T) {
+	read := `{"type":"apply_start","hook":{"resource":{"addr":"module.t0.data.aws_vpc.v"},"action":"read"}}` + "\n"
+	create := `{"type":"apply_start","hook":{"resource":{"addr":"module.t1.aws_vpc.v"},"action":"create"}}` + "\n"
+	if changes([]byte(read)) || !changes([]byte(read+create)) {
+		t.Error("reading counts as a change, or creating does not")
+	}
+}
