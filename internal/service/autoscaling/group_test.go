@@ -306,7 +306,7 @@ func TestLaunchConfiguration(t *testing.T) {
 		_, err := w.CreateLaunchConfiguration(ctx, &awsautoscaling.CreateLaunchConfigurationInput{
 			LaunchConfigurationName: name, ImageId: &w.image, InstanceType: aws.String("t3.micro"), AssociatePublicIpAddress: aws.Bool(false),
 			UserData:            aws.String("IyEvYmluL3NoCg=="),
-			BlockDeviceMappings: []autoscalingtypes.BlockDeviceMapping{{DeviceName: aws.String("/dev/xvda"), Ebs: &autoscalingtypes.Ebs{VolumeSize: aws.Int32(40), VolumeType: aws.String("gp2"), Encrypted: aws.Bool(true)}}},
+			BlockDeviceMappings: []autoscalingtypes.BlockDeviceMapping{{DeviceName: aws.String("/dev/xvda"), Ebs: &autoscalingtypes.Ebs{VolumeSize: aws.Int32(40), VolumeType: aws.String("gp2"), Encrypted: aws.Bool(true)}}, {DeviceName: aws.String("/dev/sdc"), VirtualName: aws.String("ephemeral0")}},
 		})
 		return err
 	}
@@ -321,7 +321,10 @@ func TestLaunchConfiguration(t *testing.T) {
 	if *g.Instances[0].LaunchConfigurationName != "lc" || g.Instances[0].LaunchTemplate != nil {
 		t.Errorf("%+v", g.Instances[0])
 	}
-	if i := w.alive("web")[0]; i.PublicIpAddress != nil || i.InstanceType != "t3.micro" || i.Monitoring.State != "enabled" {
+	if d := testkit.Must(w.DescribeLaunchConfigurations(ctx, &awsautoscaling.DescribeLaunchConfigurationsInput{}))(t).LaunchConfigurations[0].BlockDeviceMappings; len(d) != 2 || aws.ToString(d[1].VirtualName) != "ephemeral0" {
+		t.Errorf("devices %+v", d)
+	}
+	if i := w.alive("web")[0]; len(i.BlockDeviceMappings) != 1 || i.PublicIpAddress != nil || i.InstanceType != "t3.micro" || i.Monitoring.State != "enabled" {
 		t.Errorf("%+v", i)
 	}
 	_, err := w.DeleteLaunchConfiguration(ctx, &awsautoscaling.DeleteLaunchConfigurationInput{LaunchConfigurationName: name})

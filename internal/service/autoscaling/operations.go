@@ -35,9 +35,9 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "DeleteTags", Members: "Tags"},
 		{Name: "DescribeTags", Members: "Filters" + paged},
 		// Launch configurations.
-		{Name: "CreateLaunchConfiguration", Members: `AssociatePublicIpAddress BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs BlockDeviceMappings.NoDevice
+		{Name: "CreateLaunchConfiguration", Members: `AssociatePublicIpAddress BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs BlockDeviceMappings.NoDevice BlockDeviceMappings.VirtualName
 			EbsOptimized IamInstanceProfile ImageId InstanceMonitoring InstanceType KeyName LaunchConfigurationName MetadataOptions
-			PlacementTenancy SecurityGroups SpotPrice UserData`},
+			PlacementTenancy SecurityGroups SpotPrice UserData`, Except: "instances have no instance store volumes: their mappings are ignored, as they are for types without any"},
 		{Name: "DescribeLaunchConfigurations", Members: "LaunchConfigurationNames" + paged},
 		{Name: "DeleteLaunchConfiguration", Members: "LaunchConfigurationName"},
 		// Instances.
@@ -51,7 +51,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "SetInstanceProtection", Members: "AutoScalingGroupName InstanceIds ProtectedFromScaleIn"},
 		{Name: "DescribeScalingActivities", Members: "ActivityIds AutoScalingGroupName IncludeDeletedGroups" + paged},
 		// Warm pools.
-		{Name: "PutWarmPool", Members: "AutoScalingGroupName InstanceReusePolicy MaxGroupPreparedCapacity MinSize PoolState", Except: "PoolState=Hibernated; instance refreshes do not replace the pool's instances"},
+		{Name: "PutWarmPool", Members: "AutoScalingGroupName InstanceReusePolicy MaxGroupPreparedCapacity MinSize PoolState", Except: "PoolState=Hibernated"},
 		{Name: "DescribeWarmPool", Members: "AutoScalingGroupName" + paged},
 		{Name: "DeleteWarmPool", Members: "AutoScalingGroupName ForceDelete"},
 		// Lifecycle hooks.
@@ -66,7 +66,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "StartInstanceRefresh", Members: `AutoScalingGroupName DesiredConfiguration Preferences.AlarmSpecification.Alarms Preferences.AutoRollback Preferences.BakeTime
 			Preferences.CheckpointDelay Preferences.CheckpointPercentages Preferences.InstanceWarmup Preferences.MaxHealthyPercentage
 			Preferences.MinHealthyPercentage Preferences.ScaleInProtectedInstances Preferences.SkipMatching Preferences.StandbyInstances Strategy`,
-			Except: "strategies other than Rolling, AlarmSpecification"},
+			Except: "strategies other than Rolling; alarms, because CloudWatch's do not exist"},
 		{Name: "RollbackInstanceRefresh", Members: "AutoScalingGroupName"},
 		{Name: "CancelInstanceRefresh", Members: "AutoScalingGroupName"},
 		{Name: "DescribeInstanceRefreshes", Members: "AutoScalingGroupName InstanceRefreshIds" + paged},
@@ -78,7 +78,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "BatchDeleteScheduledAction", Members: "AutoScalingGroupName ScheduledActionNames"},
 		// Records that are stored and described but have no effect.
 		{Name: "PutScalingPolicy", Members: `AdjustmentType AutoScalingGroupName Cooldown Enabled EstimatedInstanceWarmup MetricAggregationType
-			MinAdjustmentMagnitude PolicyName PolicyType ScalingAdjustment StepAdjustments TargetTrackingConfiguration`},
+			MinAdjustmentMagnitude PolicyName PolicyType PredictiveScalingConfiguration ScalingAdjustment StepAdjustments TargetTrackingConfiguration`},
 		{Name: "DescribePolicies", Members: "AutoScalingGroupName PolicyNames PolicyTypes" + paged},
 		{Name: "DeletePolicy", Members: "AutoScalingGroupName PolicyName"},
 		{Name: "DescribeAdjustmentTypes"},

@@ -1,6 +1,7 @@
 package autoscaling
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -33,6 +34,7 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 		Enabled: aws.Bool(in.Enabled == nil || *in.Enabled), EstimatedInstanceWarmup: in.EstimatedInstanceWarmup, MetricAggregationType: in.MetricAggregationType,
 		MinAdjustmentMagnitude: in.MinAdjustmentMagnitude, ScalingAdjustment: in.ScalingAdjustment, StepAdjustments: in.StepAdjustments,
 		TargetTrackingConfiguration: in.TargetTrackingConfiguration, Alarms: []autoscalingtypes.Alarm{},
+		PredictiveScalingConfiguration: predictive(in.PredictiveScalingConfiguration),
 	}
 	if typ == "StepScaling" && p.MetricAggregationType == nil {
 		p.MetricAggregationType = aws.String("Average")
@@ -66,6 +68,18 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 	return &awsautoscaling.PutScalingPolicyOutput{PolicyARN: p.PolicyARN, Alarms: p.Alarms}, nil
 }
 
+// predictive returns a configuration with the defaults of its reference.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PredictiveScalingConfiguration.html
+func predictive(in *autoscalingtypes.PredictiveScalingConfiguration) *autoscalingtypes.PredictiveScalingConfiguration {
+	if in == nil {
+		return nil
+	}
+	out := *in
+	out.Mode = cmp.Or(in.Mode, autoscalingtypes.PredictiveScalingModeForecastOnly)
+	out.MaxCapacityBreachBehavior = cmp.Or(in.MaxCapacityBreachBehavior, autoscalingtypes.PredictiveScalingMaxCapacityBreachBehaviorHonorMaxCapacity)
+	return &out
+}
+
 // sameMetric reports whether two policies track the same metric.
 func sameMetric(a, b *autoscalingtypes.TargetTrackingConfiguration) bool {
 	return a != nil && b != nil && reflect.DeepEqual(a.PredefinedMetricSpecification, b.PredefinedMetricSpecification) &&
@@ -95,6 +109,18 @@ func checkPolicy(typ string, in *awsautoscaling.PutScalingPolicyInput) error {
 		c := in.TargetTrackingConfiguration
 		if c == nil || c.TargetValue == nil || c.PredefinedMetricSpecification == nil && c.CustomizedMetricSpecification == nil {
 			return errPolicy("TargetTrackingScaling policies must have a TargetTrackingConfiguration with a metric and a target value.")
+		}
+	case "PredictiveScaling":
+		c := in.PredictiveScalingConfiguration
+		if c == nil || len(c.MetricSpecifications) != 1 || c.MetricSpecifications[0].TargetValue == nil {
+			return errPolicy("PredictiveScaling policies must have a PredictiveScalingConfiguration with one metric specification and a target value.")
+		}
+		if m := c.MetricSpecifications[0]; m.PredefinedMetricPairSpecification == nil &&
+			(m.PredefinedScalingMetricSpecification == nil && m.CustomizedScalingMetricSpecification == nil || m.PredefinedLoadMetricSpecification == nil && m.CustomizedLoadMetricSpecification == nil) {
+			return errPolicy("The metric specification of a PredictiveScaling policy must have a metric pair, or a scaling metric and a load metric.")
+		}
+		if increase := c.MaxCapacityBreachBehavior == autoscalingtypes.PredictiveScalingMaxCapacityBreachBehaviorIncreaseMaxCapacity; increase != (c.MaxCapacityBuffer != nil) {
+			return errPolicy("MaxCapacityBuffer is required if MaxCapacityBreachBehavior is IncreaseMaxCapacity, and cannot be used otherwise.")
 		}
 	default:
 		return errPolicy("Unsupported policy type: %s", typ)

@@ -98,6 +98,19 @@ func TestPoliciesNotificationsAndMetrics(t *testing.T) {
 		_, err := w.PutScalingPolicy(ctx, in)
 		testkit.WantError(t, err, "ValidationError", message)
 	}
+	pair := []autoscalingtypes.PredictiveScalingMetricSpecification{{TargetValue: aws.Float64(0.2), PredefinedMetricPairSpecification: &autoscalingtypes.PredictiveScalingPredefinedMetricPair{PredefinedMetricType: "ASGCPUUtilization"}}}
+	put("forecast", func(in *awsautoscaling.PutScalingPolicyInput) {
+		in.PolicyType, in.PredictiveScalingConfiguration = aws.String("PredictiveScaling"), &autoscalingtypes.PredictiveScalingConfiguration{MetricSpecifications: pair}
+	})
+	forecasts := testkit.Must(w.DescribePolicies(ctx, &awsautoscaling.DescribePoliciesInput{PolicyNames: []string{"forecast"}}))(t).ScalingPolicies
+	if c := forecasts[0].PredictiveScalingConfiguration; c.Mode != "ForecastOnly" || c.MaxCapacityBreachBehavior != "HonorMaxCapacity" || *c.MetricSpecifications[0].TargetValue != 0.2 {
+		t.Errorf("%+v", c)
+	}
+	testkit.Must(w.DeletePolicy(ctx, &awsautoscaling.DeletePolicyInput{AutoScalingGroupName: name, PolicyName: aws.String("forecast")}))(t)
+	refused("MaxCapacityBuffer is required if MaxCapacityBreachBehavior is IncreaseMaxCapacity, and cannot be used otherwise.", &awsautoscaling.PutScalingPolicyInput{
+		PolicyType:                     aws.String("PredictiveScaling"),
+		PredictiveScalingConfiguration: &autoscalingtypes.PredictiveScalingConfiguration{MetricSpecifications: pair, MaxCapacityBuffer: aws.Int32(10)},
+	})
 	refused("Scaling increment must be specified for a SimpleScaling policy", &awsautoscaling.PutScalingPolicyInput{AdjustmentType: aws.String("ChangeInCapacity")})
 	refused("There must be a StepAdjustment with an unspecified upper bound (i.e., upper bound is null) when one StepAdjustment has a positive upper bound", &awsautoscaling.PutScalingPolicyInput{
 		PolicyType: aws.String("StepScaling"), AdjustmentType: aws.String("ChangeInCapacity"),

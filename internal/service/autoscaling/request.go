@@ -118,6 +118,9 @@ func (src *launchSource) configured(in *awsec2.RunInstancesInput) {
 		in.SecurityGroupIds, in.SecurityGroups = sgs, names
 	}
 	for _, d := range lc.BlockDeviceMappings {
+		if d.VirtualName != nil { // instances have no instance store volumes
+			continue
+		}
 		m := ec2types.BlockDeviceMapping{DeviceName: d.DeviceName}
 		if aws.ToBool(d.NoDevice) {
 			m.NoDevice = aws.String("")
