@@ -273,9 +273,12 @@ const RuntimeTag = "drydock:runtime"
 func (m *Machines) chooseRuntime(in machine.Instance) string {
 	name := cmp.Or(in.Tags[RuntimeTag], m.cfg.NodeRuntime, m.kubelets.Name())
 	if name == "auto" {
+		name = m.kubelets.Name()
 		if probe.Run().Available {
-			return m.boxes.Name()
+			name = m.boxes.Name()
 		}
+	}
+	if len(in.Interfaces) > 0 && !in.PrivateIP.IsValid() && name == m.boxes.Name() { // machines that run containers have no IPv6 addresses
 		return m.kubelets.Name()
 	}
 	return name

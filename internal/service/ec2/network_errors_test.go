@@ -169,8 +169,8 @@ func TestNetworkErrors(t *testing.T) {
 			_, err := w.CreateVpc(ctx, &awsec2.CreateVpcInput{})
 			return err
 		}},
-		{"InvalidParameterValue", "invalid value for parameter ipv6-cidr-block: 2600:1f16:c6:ff10::/60", func() error {
-			_, err := w.AssociateSubnetCidrBlock(ctx, &awsec2.AssociateSubnetCidrBlockInput{SubnetId: &n.public, Ipv6CidrBlock: aws.String("2600:1f16:c6:ff10::/60")})
+		{"InvalidParameterValue", "invalid value for parameter ipv6-cidr-block: 2600:1f16:c6:ff10::/62", func() error {
+			_, err := w.AssociateSubnetCidrBlock(ctx, &awsec2.AssociateSubnetCidrBlockInput{SubnetId: &n.public, Ipv6CidrBlock: aws.String("2600:1f16:c6:ff10::/62")})
 			return err
 		}},
 		{"InvalidSubnet.Range", "The IPv6 CIDR '2600:1f16:c6:ff10::/64' is invalid.", func() error {

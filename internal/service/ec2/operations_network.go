@@ -29,7 +29,8 @@ func networkOperations() []awsapi.Operation {
 		{Name: "DeleteDhcpOptions", Members: "DhcpOptionsId DryRun"},
 		{Name: "DescribeDhcpOptions", Members: "DhcpOptionsIds" + paged},
 		// Subnets.
-		{Name: "CreateSubnet", Members: "AvailabilityZone AvailabilityZoneId CidrBlock DryRun Ipv6CidrBlock TagSpecifications VpcId"},
+		{Name: "CreateSubnet", Members: "AvailabilityZone AvailabilityZoneId CidrBlock DryRun Ipv6CidrBlock Ipv6Native TagSpecifications VpcId",
+			Except: "instances in IPv6-only subnets are simulated, and reach no IPv4 addresses: DNS64 and NAT64 have no effect. On AWS, the VPC CNI plugin does not start on such nodes"},
 		{Name: "CreateDefaultSubnet", Members: "AvailabilityZone AvailabilityZoneId DryRun"},
 		{Name: "AssociateSubnetCidrBlock", Members: "Ipv6CidrBlock SubnetId"},
 		{Name: "DisassociateSubnetCidrBlock", Members: "AssociationId"},

@@ -648,6 +648,7 @@ func newEC2(f *faults) *fakeEC2 {
 			Ipv6CidrBlockAssociationSet: []ec2types.SubnetIpv6CidrBlockAssociation{{Ipv6CidrBlock: new(fmt.Sprintf("2600:1f10:0:%x::/64", i))}},
 		})
 	}
+	e.subnets = append(e.subnets, ec2types.Subnet{SubnetId: new("subnet-only-six"), VpcId: new("vpc-six"), AvailabilityZone: new("us-east-1c"), AvailableIpAddressCount: new(int32(0)), Ipv6Native: new(true), Ipv6CidrBlockAssociationSet: []ec2types.SubnetIpv6CidrBlockAssociation{{Ipv6CidrBlock: new("2600:1f10:0:2::/64")}}})
 	for _, g := range []struct{ id, vpc string }{{"sg-1", "vpc-main"}, {"sg-2", "vpc-main"}, {"sg-other", "vpc-other"}} {
 		e.groups[g.id] = ec2types.SecurityGroup{GroupId: &g.id, VpcId: &g.vpc, GroupName: new("mine")}
 	}

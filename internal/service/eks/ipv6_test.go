@@ -49,6 +49,8 @@ func TestIPv6Cluster(t *testing.T) {
 	}
 	_, err = w.update(&awseks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{"subnet-a", "subnet-b"}}})
 	wantError(t, err, "InvalidParameterException", `The following subnets do not have an IPv6 CIDR block associated, which an "ipv6" cluster requires: [subnet-a, subnet-b]`)
+	_, err = w.update(&awseks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{"subnet-six-a", "subnet-six-b", "subnet-only-six"}}})
+	wantError(t, err, "InvalidRequestException", "Provided subnets subnet-only-six Free IPs: 0 , need at least 5 IPs in each subnet to be free for this operation")
 	w.mustUpdate(&awseks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{PublicAccessCidrs: []string{"2001:db8::/32"}}})
 }
 

@@ -86,6 +86,22 @@ func NoIPv6(subnet, attribute string) error {
 	return InvalidParameterValue("Invalid value 'true' for %s. Cannot set %s to true unless the subnet (%s) has an IPv6 CIDR block associated with it.", attribute, attribute, subnet)
 }
 
+// IPv6OnlyType says that an instance type cannot be launched in an IPv6-only subnet. The code is the one for types without IPv6:
+// https://github.com/poseidon/typhoon/issues/356
+func IPv6OnlyType(typ, subnet string) error {
+	return New("UnsupportedOperation", "IPv6-only subnets are not supported on %s: subnet %s has no IPv4 CIDR block. Specify an instance type built on the Nitro System.", typ, subnet)
+}
+
+// IPv6OnlyHostname says that hostnames in an IPv6-only subnet consist of instance IDs.
+func IPv6OnlyHostname(subnet, attribute string) error {
+	return InvalidParameterValue("Invalid value 'ip-name' for %s. Cannot set %s to ip-name unless the subnet (%s) has an IPv4 CIDR block associated with it.", attribute, attribute, subnet)
+}
+
+// IPv6OnlyPublic says that interfaces in an IPv6-only subnet have no public IPv4 addresses.
+func IPv6OnlyPublic(subnet string) error {
+	return Combination("A public IPv4 address cannot be associated with a network interface in the IPv6-only subnet " + subnet + ".")
+}
+
 // https://github.com/nanlabs/terraform-aws-starter/issues/18
 func GatewaySubnets() error {
 	return InvalidParameter("Subnet IDs are only supported for Interface and GatewayLoadBalancer type VPC Endpoints.")

@@ -105,7 +105,7 @@ func (s *Service) ReleaseAddress(ctx context.Context, in *awsec2.ReleaseAddressI
 func Link(a record.Address, tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, private string) (record.Address, error) {
 	a.AssociationID, a.InterfaceID, a.InstanceID, a.PrivateIP = ids.Resource("eipassoc"), e.ID, e.Attachment.InstanceID, private
 	e.Elastic = append(slices.Clone(e.Elastic), record.ElasticAssociation{AllocationID: a.ID, AssociationID: a.AssociationID, PublicIP: a.PublicIP, PrivateIP: private})
-	if private == e.Addresses[0] {
+	if private == e.PrivateIP() {
 		if err := releasePublic(tx, sc, e.PublicIP); err != nil {
 			return a, err
 		}
@@ -163,7 +163,7 @@ func DropPublic(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := e.ElasticOf(e.Addresses[0]); ok {
+	if _, ok := e.ElasticOf(e.PrivateIP()); ok {
 		return nil
 	}
 	if err := releasePublic(tx, sc, i.PublicIP); err != nil {
@@ -176,7 +176,7 @@ func DropPublic(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 // Detach detaches an interface from its instance. Its elastic addresses stay. The caller stores the
 // interface.
 func Detach(e *record.NetworkInterface, tx *store.Tx, sc resource.Scope) error {
-	if _, ok := e.ElasticOf(e.Addresses[0]); !ok {
+	if _, ok := e.ElasticOf(e.PrivateIP()); !ok {
 		if err := releasePublic(tx, sc, e.PublicIP); err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddr
 		if err != nil {
 			return err
 		}
-		private := e.Addresses[0]
+		private := e.PrivateIP()
 		if in.PrivateIpAddress != nil {
 			private = *in.PrivateIpAddress
 			if !slices.Contains(e.Addresses, private) {

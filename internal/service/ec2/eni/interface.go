@@ -65,15 +65,15 @@ func (s *Service) sdkInterface(sc resource.Scope, e record.NetworkInterface) ec2
 		OwnerId:            aws.String(sc.Account),
 		Status:             e.Status(),
 		MacAddress:         aws.String(e.MAC),
-		PrivateIpAddress:   aws.String(e.Addresses[0]),
-		PrivateDnsName:     aws.String(record.PrivateDNSName(sc.Region, e.Addresses[0])),
+		PrivateIpAddress:   resource.Optional(e.PrivateIP()),
+		PrivateDnsName:     resource.Optional(record.PrivateDNSName(sc.Region, e.PrivateIP())),
 		SourceDestCheck:    aws.Bool(!e.NoSourceDestCheck),
 		InterfaceType:      ec2types.NetworkInterfaceType(e.Type),
 		RequesterManaged:   aws.Bool(e.RequesterID != ""),
 		RequesterId:        resource.Optional(e.RequesterID),
 		Groups:             GroupIdentifiers(s.Store, sc, e.Groups),
 		Ipv6Addresses:      []ec2types.NetworkInterfaceIpv6Address{},
-		Association:        s.association(sc, e, e.Addresses[0]),
+		Association:        s.association(sc, e, e.PrivateIP()),
 		TagSet:             e.Tags.SDK(),
 	}
 	for i, a := range e.IPv6 {
@@ -174,11 +174,13 @@ func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.Netwo
 	if err != nil {
 		return none, err
 	}
+	// Instances in IPv6-only subnets need no IPv4 addresses; what AWS services create there does, so that it finds no free address.
+	only6 := spec.Subnet.IPv6Only() && spec.Requester == ""
 	free := spec.Extra
 	var addresses []string
-	if spec.Primary == "" {
+	if spec.Primary == "" && !only6 {
 		free++
-	} else {
+	} else if spec.Primary != "" {
 		addresses = append(addresses, spec.Primary)
 	}
 	for _, a := range append(addresses, spec.Secondary...) {
@@ -197,7 +199,7 @@ func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.Netwo
 	for _, a := range taken {
 		addresses = append(addresses, a.String())
 	}
-	if spec.Primary == "" && len(spec.Secondary) > 0 {
+	if len(addresses) > 0 && spec.Primary == "" && len(spec.Secondary) > 0 {
 		addresses = slices.Concat(addresses[:1], spec.Secondary, addresses[1:])
 	} else {
 		addresses = append(addresses, spec.Secondary...)
@@ -209,7 +211,7 @@ func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.Netwo
 	switch n := ways(spec.Extra6, spec.ExtraBlock6, spec.IPv6, spec.Prefixes6); {
 	case n > 1:
 		return none, ec2err.OneWayOfIPv6()
-	case n == 0 && spec.Subnet.AssignIPv6 && spec.Requester == "":
+	case n == 0 && (spec.Subnet.AssignIPv6 || only6) && spec.Requester == "":
 		spec.Extra6 = 1
 	}
 	addresses6, err := ipam.Take6(tx, sc, spec.Subnet, spec.ID, spec.IPv6, spec.Extra6)
@@ -475,8 +477,8 @@ func (s *Service) InterfaceFields(sc resource.Scope) filter.Fields[record.Networ
 		"operator.managed":            filter.Flag(func(v) bool { return false }),
 		"operator.principal":          filter.Never[v],
 		"owner-id":                    filter.One(func(v) string { return sc.Account }),
-		"private-dns-name":            filter.One(func(e v) string { return record.PrivateDNSName(sc.Region, e.Addresses[0]) }),
-		"private-ip-address":          func(e v) []string { return e.Addresses[:1] },
+		"private-dns-name":            filter.One(func(e v) string { return record.PrivateDNSName(sc.Region, e.PrivateIP()) }),
+		"private-ip-address":          func(e v) []string { return e.Addresses[:min(1, len(e.Addresses))] },
 		"requester-id":                filter.One(func(e v) string { return e.RequesterID }),
 		"requester-managed":           filter.Flag(func(e v) bool { return e.RequesterID != "" }),
 		"source-dest-check":           filter.Flag(func(e v) bool { return !e.NoSourceDestCheck }),

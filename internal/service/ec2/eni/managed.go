@@ -87,7 +87,7 @@ func (s *Service) makeManaged(tx *store.Tx, sc resource.Scope, want elbnet.Inter
 		if a.AssociationID != "" {
 			return e, ec2err.AddressInUse(a.PublicIP)
 		}
-		if _, err := Link(a, tx, sc, &e, e.Addresses[0]); err != nil {
+		if _, err := Link(a, tx, sc, &e, e.PrivateIP()); err != nil {
 			return e, err
 		}
 	} else if want.Public {
@@ -101,5 +101,5 @@ func (s *Service) makeManaged(tx *store.Tx, sc resource.Scope, want elbnet.Inter
 }
 
 func managedInterface(e record.NetworkInterface) elbnet.Interface {
-	return elbnet.Interface{ID: e.ID, Subnet: e.SubnetID, Zone: e.Zone, Private: e.Addresses[0], Public: e.PublicIP}
+	return elbnet.Interface{ID: e.ID, Subnet: e.SubnetID, Zone: e.Zone, Private: e.PrivateIP(), Public: e.PublicIP}
 }

@@ -54,7 +54,7 @@ func podOf(e record.NetworkInterface) (PodInterface, error) {
 	p := PodInterface{
 		ID: e.ID, AttachmentID: e.Attachment.ID, SubnetID: e.SubnetID, Device: e.Attachment.DeviceIndex, Tags: e.Tags, Attached: e.Attachment.Time,
 	}
-	for _, a := range e.Addresses[1:] {
+	for _, a := range e.Secondary() {
 		ip, err := netip.ParseAddr(a)
 		if err != nil {
 			return p, fmt.Errorf("interface %s: %w", e.ID, err)
@@ -302,7 +302,7 @@ func (s *Service) UnassignPodAddresses(ctx context.Context, account, region, eni
 		}
 		var texts, blocks []string
 		for _, a := range addrs {
-			if slices.Contains(e.Addresses[1:], a.String()) {
+			if slices.Contains(e.Secondary(), a.String()) {
 				texts = append(texts, a.String())
 			}
 		}

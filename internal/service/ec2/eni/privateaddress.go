@@ -134,11 +134,11 @@ func addPrefixes(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n 
 // takeOver removes secondary addresses from other interfaces in e's subnet.
 func takeOver(tx *store.Tx, sc resource.Scope, e record.NetworkInterface, addrs []string) error {
 	holders := resource.List(tx, record.NetworkInterfaces, sc, func(o record.NetworkInterface) bool {
-		return o.ID != e.ID && o.SubnetID == e.SubnetID && slices.ContainsFunc(o.Addresses[1:], func(a string) bool { return slices.Contains(addrs, a) })
+		return o.ID != e.ID && o.SubnetID == e.SubnetID && slices.ContainsFunc(o.Secondary(), func(a string) bool { return slices.Contains(addrs, a) })
 	})
 	for _, o := range holders {
 		var moved []string
-		for _, a := range o.Addresses[1:] {
+		for _, a := range o.Secondary() {
 			if slices.Contains(addrs, a) {
 				moved = append(moved, a)
 			}

@@ -123,8 +123,8 @@ func (s *Service) sdkInstanceInterface(sc resource.Scope, e record.NetworkInterf
 		NetworkInterfaceId: aws.String(e.ID), SubnetId: aws.String(e.SubnetID), VpcId: aws.String(e.VPCID), OwnerId: aws.String(sc.Account),
 		Description: aws.String(e.Description), MacAddress: aws.String(e.MAC), InterfaceType: aws.String(e.Type),
 		Status: e.Status(), SourceDestCheck: aws.Bool(!e.NoSourceDestCheck), Groups: eni.GroupIdentifiers(s.Store, sc, e.Groups),
-		PrivateIpAddress: aws.String(e.Addresses[0]), PrivateDnsName: aws.String(record.PrivateDNSName(sc.Region, e.Addresses[0])),
-		Ipv6Addresses: []ec2types.InstanceIpv6Address{}, Association: e.InstanceAssociation(sc, e.Addresses[0], publicDNS),
+		PrivateIpAddress: resource.Optional(e.PrivateIP()), PrivateDnsName: resource.Optional(record.PrivateDNSName(sc.Region, e.PrivateIP())),
+		Ipv6Addresses: []ec2types.InstanceIpv6Address{}, Association: e.InstanceAssociation(sc, e.PrivateIP(), publicDNS),
 		Attachment: &ec2types.InstanceNetworkInterfaceAttachment{
 			AttachmentId: aws.String(at.ID), AttachTime: aws.Time(at.Time), DeviceIndex: aws.Int32(at.DeviceIndex),
 			NetworkCardIndex: aws.Int32(at.CardIndex), DeleteOnTermination: aws.Bool(at.DeleteOnTermination), Status: ec2types.AttachmentStatusAttached,

@@ -51,7 +51,7 @@ func (s *Service) addInterfaceFields(sc resource.Scope, out filter.Fields[record
 		"ipv4-prefixes.ipv4-prefix":      func(e v) []string { return e.Prefixes },
 		"ipv6-address":                   func(e v) []string { return e.IPv6 },
 		"ipv6-addresses.is-primary-ipv6": filter.Never[v],
-		"ipv6-native":                    filter.Flag(func(v) bool { return false }),
+		"ipv6-native":                    filter.Flag(func(e v) bool { return len(e.Addresses) == 0 }),
 		"ipv6-prefixes.ipv6-prefix":      filter.Never[v],
 		"outpost-arn":                    filter.Never[v],
 		"public-dns-name":                shared["association.public-dns-name"],

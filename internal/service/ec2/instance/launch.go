@@ -133,6 +133,9 @@ func (s *Service) affordable(sc resource.Scope, l launch) (int, error) {
 			continue
 		}
 		sn := nic.spec.Subnet
+		if sn.IPv6Only() {
+			continue
+		}
 		pool, err := ipam.OfSubnet(sc, sn)
 		if err != nil {
 			return 0, err
@@ -238,9 +241,9 @@ func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reser
 			DeleteOnTermination: nic.deleteOnTermination, Time: i.LaunchTime,
 		}
 		if n == 0 {
-			i.PrivateIP = e.Addresses[0]
+			i.PrivateIP = e.PrivateIP()
 			i.AutoPublic = nic.public == nil && nic.existing == "" && nic.spec.Subnet.MapPublicIP || aws.ToBool(nic.public)
-			if i.AutoPublic {
+			if i.AutoPublic && i.PrivateIP != "" {
 				public, err := ipam.Public(sc.Region).Take(tx, 1, reservation)
 				if err != nil {
 					return fmt.Errorf("public addresses: %w", err)

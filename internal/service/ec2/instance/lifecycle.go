@@ -276,9 +276,11 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	if len(userData) == 0 {
 		userData = nil
 	}
-	private, err := netip.ParseAddr(i.PrivateIP)
-	if err != nil {
-		return machine.Instance{}, fmt.Errorf("address of %s: %w", i.ID, err)
+	var private netip.Addr // none in an IPv6-only subnet
+	if i.PrivateIP != "" {
+		if private, err = netip.ParseAddr(i.PrivateIP); err != nil {
+			return machine.Instance{}, fmt.Errorf("address of %s: %w", i.ID, err)
+		}
 	}
 	m := machine.Instance{
 		Account: sc.Account, Region: sc.Region, ID: i.ID, ReservationID: i.ReservationID, LaunchTime: i.LaunchTime,

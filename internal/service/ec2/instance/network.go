@@ -8,6 +8,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
 	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
@@ -69,6 +70,9 @@ func (s *Service) planNetwork(sc resource.Scope, l *launch) error {
 	}
 	l.subnet = first.spec.Subnet
 	for _, nic := range l.nics {
+		if err := checkIPv6Only(l, nic); err != nil {
+			return err
+		}
 		if nic.spec.Subnet.Zone != l.subnet.Zone {
 			return ec2err.InvalidParameterValue("All network interfaces of an instance must be in the same Availability Zone.")
 		}
@@ -86,6 +90,26 @@ func (s *Service) planNetwork(sc resource.Scope, l *launch) error {
 	}
 	if !instancetype.Offered(l.typ.Name, l.subnet.ZoneID) {
 		return ec2err.UnsupportedZone(l.typ.Name, l.subnet.Zone, instancetype.OfferingZones(sc.Region, l.typ.Name))
+	}
+	return nil
+}
+
+// checkIPv6Only checks that an instance can have an interface in an IPv6-only subnet. The rules are in
+// https://docs.aws.amazon.com/vpc/latest/userguide/configure-subnets.html and
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-naming.html. Which texts EC2 uses for them is not known: these are of its
+// other refusals of IPv6.
+func checkIPv6Only(l *launch, nic launchInterface) error {
+	if !nic.spec.Subnet.IPv6Only() {
+		return nil
+	}
+	if info, ok := instancetypes.Info(l.typ.Name); ok && info.Hypervisor == ec2types.InstanceTypeHypervisorXen {
+		return ec2err.IPv6OnlyType(l.typ.Name, nic.spec.Subnet.ID)
+	}
+	if p := l.in.PrivateDnsNameOptions; nic.device == 0 && p != nil && p.HostnameType == ec2types.HostnameTypeIpName {
+		return ec2err.IPv6OnlyHostname(nic.spec.Subnet.ID, "HostnameType")
+	}
+	if aws.ToBool(nic.public) {
+		return ec2err.IPv6OnlyPublic(nic.spec.Subnet.ID)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesI
 			if err != nil {
 				return err
 			}
-			if !i.AutoPublic || i.PublicIP != "" { // an elastic address is kept
+			if !i.AutoPublic || i.PrivateIP == "" || i.PublicIP != "" { // an elastic address is kept
 				return nil
 			}
 			public, err := ipam.Public(sc.Region).Take(tx, 1, i.ID)

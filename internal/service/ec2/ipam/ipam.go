@@ -27,8 +27,11 @@ type Pool struct {
 	first, last int
 }
 
-// OfSubnet returns the IPv4 addresses of a subnet.
+// OfSubnet returns the IPv4 addresses of a subnet. That of an IPv6-only subnet is empty.
 func OfSubnet(sc resource.Scope, sn record.Subnet) (Pool, error) {
+	if sn.IPv6Only() {
+		return Pool{id: sn.ID, key: sc.Key}, nil
+	}
 	p, err := netip.ParsePrefix(sn.CIDR)
 	if err != nil {
 		return Pool{}, fmt.Errorf("subnet %s: %w", sn.ID, err)
@@ -68,7 +71,12 @@ func RegionOf(a netip.Addr) string {
 	return ""
 }
 
-func (p Pool) size() int { return 1 << (32 - p.prefix.Bits()) }
+func (p Pool) size() int {
+	if !p.prefix.IsValid() {
+		return 0
+	}
+	return 1 << (32 - p.prefix.Bits())
+}
 
 func (p Pool) pages() int { return (p.size() + record.AddressesPerPage - 1) / record.AddressesPerPage }
 
@@ -114,9 +122,13 @@ func (p Pool) Take(tx *store.Tx, n int, hint string) ([]netip.Addr, error) {
 // takeUpTo allocates n addresses, or fewer if there are not enough.
 func (p Pool) takeUpTo(tx *store.Tx, n int, hint string) ([]netip.Addr, error) {
 	var out []netip.Addr
+	count := p.pages()
+	if count == 0 {
+		return nil, nil
+	}
 	h := fnv.New32a()
 	h.Write([]byte(hint))
-	start, count := int(h.Sum32()%uint32(p.pages())), p.pages()
+	start := int(h.Sum32() % uint32(count))
 	for k := 0; k < count && len(out) < n; k++ {
 		page := (start + k) % count
 		rec, err := p.load(tx, page)

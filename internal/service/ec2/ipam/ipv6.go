@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,8 +18,9 @@ import (
 
 // Prefix lengths of the blocks of VPCs and subnets.
 const (
-	vpcBits6    = 56
-	SubnetBits6 = 64
+	vpcBits6 = 56
+	// Those of the largest and the smallest subnets.
+	MaxSubnetBits6, MinSubnetBits6 = 44, 64
 	// prefixBits6 is the length of the prefixes delegated to interfaces.
 	// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-prefix-eni.html
 	prefixBits6 = 80
@@ -119,9 +119,14 @@ func Take6(tx *store.Tx, sc resource.Scope, sn record.Subnet, eni string, given 
 // reserved6 reports whether an address is one of the first four or the last, which AWS reserves.
 // https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 func reserved6(block netip.Prefix, a netip.Addr) bool {
-	b := a.As16()
-	host := binary.BigEndian.Uint64(b[8:])
-	return block.Contains(a) && (host < 4 || host == ^uint64(0))
+	first := block.Masked().Addr()
+	for range 4 {
+		if a == first {
+			return true
+		}
+		first = first.Next()
+	}
+	return block.Contains(a) && !block.Contains(a.Next())
 }
 
 // prefixHalf6 is set in the first byte after a subnet's block in the prefixes that are chosen for interfaces, and

@@ -200,12 +200,10 @@ func (l *loader) subnets() {
 		if b := in.BlockPublicAccessStates; b != nil && b.InternetGatewayBlockMode != "" && b.InternetGatewayBlockMode != ec2types.BlockPublicAccessModeOff {
 			l.unmodelled("DescribeSubnets", sn.ID, "VPC Block Public Access is set to %s for %s, which Drydock does not have", b.InternetGatewayBlockMode, sn.ID)
 		}
-		if sn.CIDR == "" {
-			l.unmodelled("DescribeSubnets", sn.ID, "%s has only IPv6 addresses: Drydock has no such subnets", sn.ID)
-			return nil
-		}
-		if err := checkBlock(sn.CIDR); err != nil {
-			return fmt.Errorf("%s: %w", sn.ID, err)
+		if !sn.IPv6Only() {
+			if err := checkBlock(sn.CIDR); err != nil {
+				return fmt.Errorf("%s: %w", sn.ID, err)
+			}
 		}
 		if l.taken[sn.ID] == nil {
 			l.taken[sn.ID] = []netip.Prefix{}

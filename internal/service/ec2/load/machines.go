@@ -58,10 +58,6 @@ func (l *loader) interfaces() {
 				}
 			}
 		}
-		if len(e.Addresses) == 0 {
-			l.unmodelled("DescribeNetworkInterfaces", e.ID, "%s has only IPv6 addresses: Drydock has no such interfaces", e.ID)
-			return nil
-		}
 		for _, a := range in.Ipv6Addresses {
 			e.IPv6 = append(e.IPv6, aws.ToString(a.Ipv6Address))
 		}
@@ -107,7 +103,7 @@ func (l *loader) addresses() {
 func (l *loader) pools() {
 	each(l, "DescribeSubnets", func(out *awsec2.DescribeSubnetsOutput) []ec2types.Subnet { return out.Subnets }, func(_ *awsec2.DescribeSubnetsInput, in *ec2types.Subnet) error {
 		sn := record.Subnet{ID: aws.ToString(in.SubnetId), CIDR: aws.ToString(in.CidrBlock)}
-		if sn.CIDR == "" {
+		if sn.IPv6Only() {
 			return nil
 		}
 		pages, err := ipam.Taken(l.sc, sn, l.taken[sn.ID])
@@ -225,7 +221,7 @@ func (l *loader) instance(res *ec2types.Reservation, in *ec2types.Instance, user
 	if _, ok := instancetypes.Lookup(i.Type); !ok {
 		l.unmodelled("DescribeInstances", i.ID, "%s has the type %s, which is not in Drydock's catalogue", i.ID, i.Type)
 	}
-	if _, err := netip.ParseAddr(i.PrivateIP); err != nil {
+	if _, err := netip.ParseAddr(cmp.Or(i.PrivateIP, aws.ToString(in.Ipv6Address))); err != nil {
 		return i, fmt.Errorf("%s: %w", i.ID, err)
 	}
 	return i, nil

@@ -117,7 +117,7 @@ type BlockDevice struct {
 // address.
 func (i Instance) PrivateDNSName(region string) string {
 	switch {
-	case i.PrivateIP == "":
+	case len(i.Interfaces) == 0: // terminated
 		return ""
 	case i.HostnameType == "resource-name":
 		return i.ID + "." + internalDomain(region)

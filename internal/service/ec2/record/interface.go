@@ -73,7 +73,8 @@ type NetworkInterface struct {
 	Zone, ZoneID string
 	Description  string `json:",omitempty"`
 	MAC          string
-	Addresses    []string // private IPv4 addresses, the primary one first
+	// Addresses are the private IPv4 addresses, the primary one first. Interfaces in IPv6-only subnets have none.
+	Addresses []string
 	// PublicIP is the public address of the primary address. It is elastic if it is in Elastic;
 	// otherwise it lasts as long as the instance runs.
 	PublicIP string `json:",omitempty"`
@@ -144,7 +145,7 @@ func (e NetworkInterface) Association(sc resource.Scope, private string) *ec2typ
 			PublicIp: aws.String(a.PublicIP), PublicDnsName: aws.String(PublicDNSName(sc.Region, a.PublicIP)),
 		}
 	}
-	if e.PublicIP == "" || private != e.Addresses[0] {
+	if e.PublicIP == "" || private != e.PrivateIP() {
 		return nil
 	}
 	return &ec2types.NetworkInterfaceAssociation{
@@ -173,6 +174,17 @@ type InterfaceAttachment struct {
 	Time                time.Time `json:",omitzero"`
 }
 
+// PrivateIP returns the primary private IPv4 address, or "" if there is none.
+func (e NetworkInterface) PrivateIP() string {
+	if len(e.Addresses) == 0 {
+		return ""
+	}
+	return e.Addresses[0]
+}
+
+// Secondary returns the private IPv4 addresses except the primary one.
+func (e NetworkInterface) Secondary() []string { return e.Addresses[min(1, len(e.Addresses)):] }
+
 // Status returns whether the interface is attached.
 func (e NetworkInterface) Status() ec2types.NetworkInterfaceStatus {
 	if e.Attachment.ID != "" {
@@ -181,8 +193,11 @@ func (e NetworkInterface) Status() ec2types.NetworkInterfaceStatus {
 	return ec2types.NetworkInterfaceStatusAvailable
 }
 
-// PrivateDNSName returns the DNS name derived from a private address.
+// PrivateDNSName returns the DNS name derived from a private address, or "" if there is none.
 func PrivateDNSName(region, address string) string {
+	if address == "" {
+		return ""
+	}
 	return "ip-" + strings.ReplaceAll(address, ".", "-") + "." + internalDomain(region)
 }
 

@@ -12,8 +12,8 @@ import (
 type Subnet struct {
 	ID               string
 	VPCID            string
-	CIDR             string
-	IPv6             []CIDRAssociation `json:",omitempty"` // at most one, a /64
+	CIDR             string            // empty for an IPv6-only subnet
+	IPv6             []CIDRAssociation `json:",omitempty"` // at most one
 	Zone             string            // such as us-east-1a
 	ZoneID           string            // such as use1-az1
 	DefaultForZone   bool              `json:",omitempty"`
@@ -25,6 +25,9 @@ type Subnet struct {
 	ResourceNameAAAA bool              `json:",omitempty"`
 	Tags             tag.Set           `json:",omitempty"`
 }
+
+// IPv6Only reports whether the subnet has no IPv4 block, which EC2 calls ipv6Native.
+func (sn Subnet) IPv6Only() bool { return sn.CIDR == "" }
 
 // Prefix6 returns the subnet's IPv6 block, or false if there is none.
 func (sn Subnet) Prefix6() (netip.Prefix, bool) {

@@ -112,9 +112,9 @@ func (s *Service) buildNAT(tx *store.Tx, sc resource.Scope, sn record.Subnet, n 
 	}
 	e.NoSourceDestCheck = true
 	e.Attachment = record.InterfaceAttachment{ID: ids.Resource("ela-attach"), DeviceIndex: 1, Time: s.Now()}
-	n.Addresses = []record.NATAddress{{PrivateIP: e.Addresses[0], InterfaceID: e.ID}}
+	n.Addresses = []record.NATAddress{{PrivateIP: e.PrivateIP(), InterfaceID: e.ID}}
 	if !n.Private {
-		if a, err = eni.Link(a, tx, sc, &e, e.Addresses[0]); err != nil {
+		if a, err = eni.Link(a, tx, sc, &e, e.PrivateIP()); err != nil {
 			return err
 		}
 		n.Addresses[0].AllocationID, n.Addresses[0].AssociationID, n.Addresses[0].PublicIP = a.ID, a.AssociationID, a.PublicIP

@@ -36,7 +36,7 @@ func (sn subnetView) SDK(sc resource.Scope) ec2types.Subnet {
 		VpcId:                       aws.String(sn.VPCID),
 		OwnerId:                     aws.String(sc.Account),
 		State:                       ec2types.SubnetStateAvailable,
-		CidrBlock:                   aws.String(sn.CIDR),
+		CidrBlock:                   resource.Optional(sn.CIDR),
 		AvailabilityZone:            aws.String(sn.Zone),
 		AvailabilityZoneId:          aws.String(sn.ZoneID),
 		AvailableIpAddressCount:     aws.Int32(int32(sn.free)),
@@ -45,7 +45,7 @@ func (sn subnetView) SDK(sc resource.Scope) ec2types.Subnet {
 		MapCustomerOwnedIpOnLaunch:  aws.Bool(false),
 		AssignIpv6AddressOnCreation: aws.Bool(sn.AssignIPv6),
 		EnableDns64:                 aws.Bool(sn.DNS64),
-		Ipv6Native:                  aws.Bool(false),
+		Ipv6Native:                  aws.Bool(sn.IPv6Only()),
 		PrivateDnsNameOptionsOnLaunch: &ec2types.PrivateDnsNameOptionsOnLaunch{
 			HostnameType:                    ec2types.HostnameType(sn.HostnameType),
 			EnableResourceNameDnsARecord:    aws.Bool(sn.ResourceNameA),
@@ -92,15 +92,23 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 	if in.VpcId == nil {
 		return nil, ec2err.Missing("vpcId")
 	}
-	if in.CidrBlock == nil {
+	only6 := aws.ToBool(in.Ipv6Native)
+	switch { // recorded from AWS: getmoto/moto tests/test_ec2/test_subnets.py
+	case only6 && in.Ipv6CidrBlock == nil:
+		return nil, ec2err.New("MissingParameter", "Either 'ipv6CidrBlock' or 'ipv6IpamPoolId' should be provided.")
+	case only6 && in.CidrBlock != nil:
+		return nil, ec2err.Combination("When specifying ipv4 parameters, cidrBlock or ipv4IpamPoolId, you cannot set ipv6Native to true.")
+	case !only6 && in.CidrBlock == nil:
 		return nil, ec2err.Missing("cidrBlock")
 	}
-	p, ok := resource.ParseCIDR(*in.CidrBlock)
-	if !ok {
-		return nil, ec2err.CIDR(*in.CidrBlock, "cidrBlock")
+	var p, p6 netip.Prefix
+	if !only6 {
+		var ok bool
+		if p, ok = resource.ParseCIDR(*in.CidrBlock); !ok {
+			return nil, ec2err.CIDR(*in.CidrBlock, "cidrBlock")
+		}
 	}
 	var err error
-	var p6 netip.Prefix
 	if in.Ipv6CidrBlock != nil {
 		if p6, err = parseSubnetBlock6(*in.Ipv6CidrBlock); err != nil {
 			return nil, err
@@ -115,8 +123,13 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 		return nil, err
 	}
 	sn := record.Subnet{
-		ID: ids.Resource("subnet"), VPCID: *in.VpcId, CIDR: p.String(),
+		ID: ids.Resource("subnet"), VPCID: *in.VpcId,
 		Zone: zone.Name, ZoneID: zone.ID, HostnameType: "ip-name", Tags: tags,
+	}
+	if only6 { // the attributes are recorded in https://github.com/ManageIQ/manageiq-providers-amazon/pull/914
+		sn.AssignIPv6, sn.HostnameType, sn.ResourceNameAAAA = true, "resource-name", true
+	} else {
+		sn.CIDR = p.String()
 	}
 	var view subnetView
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
@@ -124,18 +137,18 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 		if err != nil {
 			return err
 		}
-		inside := false
+		inside := only6
 		for _, r := range v.Prefixes() {
 			inside = inside || resource.Within(r, p)
 		}
-		if p.Bits() < 16 || p.Bits() > 28 || !inside {
+		if !only6 && (p.Bits() < 16 || p.Bits() > 28) || !inside {
 			return ec2err.SubnetRange(*in.CidrBlock)
 		}
 		others := resource.List(tx, record.Subnets, sc, func(o record.Subnet) bool { return o.VPCID == v.ID })
 		if err := quota.Check(tx, sc, quota.Subnets, len(others)+1, ec2err.Limit("SubnetLimitExceeded", "subnets")); err != nil {
 			return err
 		}
-		if overlapsAny(others, p) {
+		if !only6 && overlapsAny(others, p) {
 			return ec2err.SubnetConflict(*in.CidrBlock)
 		}
 		sn.IPv6 = nil
@@ -174,7 +187,7 @@ func subnetFields(sc resource.Scope) filter.Fields[subnetView] {
 		"ipv6-cidr-block-association.ipv6-cidr-block":      resource.Each(blocks6, func(b record.CIDRAssociation) string { return b.CIDR }),
 		"ipv6-cidr-block-association.association-id":       resource.Each(blocks6, func(b record.CIDRAssociation) string { return b.ID }),
 		"ipv6-cidr-block-association.state":                resource.Each(blocks6, func(record.CIDRAssociation) string { return "associated" }),
-		"ipv6-native":                                      filter.Flag(func(v) bool { return false }),
+		"ipv6-native":                                      filter.Flag(func(s v) bool { return s.IPv6Only() }),
 		"map-customer-owned-ip-on-launch":                  filter.Flag(func(v) bool { return false }),
 		"map-public-ip-on-launch":                          filter.Flag(func(s v) bool { return s.MapPublicIP }),
 		"outpost-arn":                                      filter.Never[v],
@@ -232,7 +245,7 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 		if err != nil {
 			return err
 		}
-		if pool.Used(tx) > 0 {
+		if pool.Used(tx) > 0 || sn.IPv6Only() && len(record.IPv6Addresses.All(tx, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: id + "/"})) > 0 {
 			return ec2err.SubnetHasDependencies(id)
 		}
 		dependent := resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.SubnetIDs, id) })
@@ -292,11 +305,15 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 	_, err := resource.Change(ctx, s.Core, record.Subnets, nil, &id, func(tx *store.Tx, sn *record.Subnet) error {
 		edits[0](sn)
 		switch {
+		case sn.IPv6Only() && sn.HostnameType == string(ec2types.HostnameTypeIpName):
+			return ec2err.IPv6OnlyHostname(id, "private-dns-hostname-type-on-launch")
 		case len(sn.IPv6) > 0:
 		case sn.AssignIPv6:
 			return ec2err.NoIPv6(id, "assign-ipv6-address-on-creation")
 		case sn.DNS64: // worded like the error above
 			return ec2err.NoIPv6(id, "enable-dns64")
+		case sn.ResourceNameAAAA && given[0] == "enableResourceNameDnsAAAARecordOnLaunch": // https://github.com/hashicorp/terraform-provider-aws/issues/32410
+			return ec2err.NoIPv6(id, "enable-resource-name-dns-aaaa-record-on-launch")
 		}
 		return nil
 	})

@@ -36,7 +36,8 @@ func parseSubnetBlock6(cidr string) (netip.Prefix, error) {
 	if !ok {
 		return p, ec2err.CIDR(cidr, "ipv6CidrBlock")
 	}
-	if p.Bits() != ipam.SubnetBits6 {
+	// https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
+	if p.Bits() < ipam.MaxSubnetBits6 || p.Bits() > ipam.MinSubnetBits6 || p.Bits()%4 != 0 {
 		// https://github.com/hashicorp/terraform-provider-aws/issues/28775
 		return p, ec2err.InvalidParameterValue("invalid value for parameter ipv6-cidr-block: %s", cidr)
 	}
@@ -108,7 +109,7 @@ func (s *Service) DisassociateSubnetCidrBlock(ctx context.Context, in *awsec2.Di
 			// https://github.com/hashicorp/terraform-provider-aws/issues/1519
 			return ec2err.New("InvalidCidrBlock.InUse", "The subnet IPv6 CIDR block with association ID %s may not be disassociated, because its subnet has assign-ipv6-address-on-creation set to true.", id)
 		}
-		if len(used) > 0 {
+		if sn.IPv6Only() || len(used) > 0 {
 			// from memory
 			return ec2err.New("InvalidCidrBlock.InUse", "The subnet CIDR block with association ID %s is currently in use", id)
 		}

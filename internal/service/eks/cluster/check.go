@@ -110,6 +110,9 @@ func (s *Service) subnets(ctx context.Context, cluster string, family ekstypes.I
 		vpc = *sn.VpcId
 		zones[*sn.AvailabilityZone] = true
 	}
+	if err := checkAddresses(cluster, got.Subnets); err != nil {
+		return "", nil, err
+	}
 	if err := checkFamily(cluster, family, got.Subnets); err != nil {
 		return "", nil, err
 	}
@@ -212,6 +215,21 @@ func ipFamily(region, cluster string, in *awseks.CreateClusterInput) (ekstypes.I
 		return "", errRemoteNetworkIPv6(cluster)
 	}
 	return n.IpFamily, nil
+}
+
+// checkAddresses checks that the control plane's network interfaces can have IPv4 addresses in the subnets, also those of an IPv6
+// cluster: https://github.com/aws/containers-roadmap/issues/1805
+func checkAddresses(cluster string, subnets []ec2types.Subnet) error {
+	var full []string
+	for _, sn := range subnets {
+		if aws.ToBool(sn.Ipv6Native) {
+			full = append(full, *sn.SubnetId)
+		}
+	}
+	if len(full) > 0 {
+		return errNoFreeIPs(cluster, full)
+	}
+	return nil
 }
 
 // checkFamily checks that the subnets of an IPv6 cluster have IPv6 blocks. They need not assign addresses from

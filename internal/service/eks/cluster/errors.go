@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -103,6 +104,15 @@ func errServiceCIDRWithIPv6(cluster string) error {
 // The rule is https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html, the text from memory.
 func errSubnetsWithoutIPv6(cluster string, subnets []string) error {
 	return ekserr.InvalidParameter(cluster, "The following subnets do not have an IPv6 CIDR block associated, which an \"ipv6\" cluster requires: [%s]", strings.Join(subnets, ", "))
+}
+
+// Recorded for UpdateClusterConfig: https://github.com/elastic-ipfs/infrastructure/pull/221
+func errNoFreeIPs(cluster string, subnets []string) error {
+	var text strings.Builder
+	for _, id := range subnets {
+		fmt.Fprintf(&text, "%s Free IPs: 0 ", id)
+	}
+	return ekserr.InvalidRequest(cluster, "Provided subnets %s, need at least 5 IPs in each subnet to be free for this operation", text.String())
 }
 
 // The rule is https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html, the text from memory.
