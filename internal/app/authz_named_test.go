@@ -100,7 +100,7 @@ func register(t *testing.T, a *authz.Authorizer) {
 		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), logs.New(logs.Config{Store: st}).Module(), ecr.New(ecr.Config{Store: st}).Module(), ecrpublic.New(ecrpublic.Config{Store: st}).Module(), route53.New(route53.Config{Store: st}).Module(), eventbridge.New(eventbridge.Config{Store: st}).Module(), cloudtrail.New(cloudtrail.Config{Store: st}).Module(),
 		sqs.New(sqs.Config{Store: st}).Module(), acm.New(acm.Config{Store: st}).Module(), secretsmanager.New(secretsmanager.Config{Store: st}).Module(), sns.New(sns.Config{Store: st}).Module(),
 		organizations.New(organizations.Config{Store: st}).Module(),
-		arczonalshift.New(arczonalshift.Config{Store: st, Resources: func(string, string) []arczonalshift.Resource { return nil }}).Module(),
+		arczonalshift.New(arczonalshift.Config{Store: st}).Module(func(string, string) []arczonalshift.Resource { return nil }),
 	} {
 		a.Register(m.Service.Name, m.Resolver)
 	}

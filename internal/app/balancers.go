@@ -28,21 +28,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// newTraffic returns what carries the traffic of load balancers. Machines are built after it.
-func (d *daemon) newTraffic() *balancer.Plane {
-	return balancer.New(balancer.Config{
-		Store: d.store,
-		Dial: func(ctx context.Context, account, region string, to balancer.Destination) (net.Conn, error) {
-			return d.machines.DialTarget(ctx, account, region, to)
-		},
-		Runs: func(account, region string, to balancer.Destination) bool {
-			return d.machines.RunsPrograms(account, region, to)
-		},
-		Admit:    d.admitLaptop,
-		Client:   d.laptop(),
-		Patience: d.timing.HealthCheckPatience,
-		Log:      d.log,
-	})
+// runTraffic carries the traffic of load balancers until ctx ends.
+func (d *daemon) runTraffic(ctx context.Context) error {
+	return d.traffic.Run(ctx, balancer.Network{Dial: d.machines.DialTarget, Runs: d.machines.RunsPrograms, Admit: d.admitLaptop})
 }
 
 // laptop is the address of this machine as AWS sees it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -148,12 +147,12 @@ type entry struct {
 // services lists the AWS services in the order of docs/compatibility.md. Adding a service takes one line here;
 // everything else about it is in its own folder.
 var services = []entry{
-	{new(eks.Service).AWS, func(d *daemon) module.Module { return d.eks.Module() }},
+	{new(eks.Service).AWS, func(d *daemon) module.Module { return d.eks.Module(d.machines) }},
 	{new(eksauth.Service).AWS, func(d *daemon) module.Module { return d.eksAuth.Module() }},
 	{new(ec2.Service).AWS, func(d *daemon) module.Module { return d.ec2.Module(d.machines) }},
 	{new(ec2instanceconnect.Service).AWS, func(d *daemon) module.Module { return d.connect.Module(d.dialFromEndpoint, d.machines.ConsoleInUse) }},
 	{new(autoscaling.Service).AWS, func(d *daemon) module.Module { return d.scaling.Module() }},
-	{new(arczonalshift.Service).AWS, func(d *daemon) module.Module { return d.shifts.Module() }},
+	{new(arczonalshift.Service).AWS, func(d *daemon) module.Module { return d.shifts.Module(d.managedResources) }},
 	{new(elb.Service).AWS, func(d *daemon) module.Module { return d.elb.Module() }},
 	{new(elbv2.Service).AWS, func(d *daemon) module.Module { return d.elbv2.Module() }},
 	{new(iam.Service).AWS, func(d *daemon) module.Module { return d.iam.Module() }},
@@ -184,7 +183,7 @@ var services = []entry{
 	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module {
 		return cloudtrail.New(cloudtrail.Config{Store: d.store, Journal: d.journal, Log: d.log}).Module()
 	}},
-	{new(cloudformation.Service).AWS, func(d *daemon) module.Module { return d.stacks.Module() }},
+	{new(cloudformation.Service).AWS, func(d *daemon) module.Module { return d.stacks.Module(d.machines.VerifyIdentity) }},
 	{new(resourcegroupstaggingapi.Service).AWS, func(d *daemon) module.Module {
 		return resourcegroupstaggingapi.New(resourcegroupstaggingapi.Config{API: d.server, Services: d.taggings}).Module()
 	}},
@@ -231,11 +230,8 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 		RefusalPatience: patience,
 		WarmSpares:      d.cfg.WarmSpares,
 		KeyPause:        d.timing.ClusterKeyPause,
-		DialCluster: func(ctx context.Context, planeID, address string) (net.Conn, error) {
-			return d.machines.DialCluster(ctx, planeID, address)
-		},
-		Faults: d.faults,
-		Log:    d.log,
+		Faults:          d.faults,
+		Log:             d.log,
 	})
 	return err
 }
@@ -260,15 +256,12 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 		Authorize: d.authorizer.Authorize,
 		Used:      d.iam.RecordUse,
 		Origin:    d.origins.Of,
-		Instance: func(ctx context.Context, document, signature []byte) (awsapi.Principal, string, error) {
-			return d.machines.VerifyIdentity(ctx, document, signature)
-		},
-		Faults:   d.faults,
-		Changed:  d.store.Changed,
-		Changing: d.changing,
-		Journal:  d.journal,
-		Internal: d.access().Guard(&d.daemonAPI),
-		Log:      d.log,
+		Faults:    d.faults,
+		Changed:   d.store.Changed,
+		Changing:  d.changing,
+		Journal:   d.journal,
+		Internal:  d.access().Guard(&d.daemonAPI),
+		Log:       d.log,
 
 		AllowHosts: d.cfg.AllowHosts,
 	})
@@ -313,7 +306,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	d.route53 = route53.New(route53.Config{Store: d.store, EC2: awscall.EC2{API: d.server}})
 	d.acm = acm.New(acm.Config{Store: d.store, CNAME: d.route53.CNAME, Users: d.usersOfCertificate, Log: d.log})
 	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Zones: d.route53.Zones, Faults: d.faults, ControlPlanes: planes{d.planes, d.store}, Log: d.log})
-	d.traffic = d.newTraffic()
+	d.traffic = balancer.New(balancer.Config{Store: d.store, Client: d.laptop(), Patience: d.timing.HealthCheckPatience, Log: d.log})
 	balancing := elbnet.Config{
 		Store:             d.store,
 		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},
@@ -345,7 +338,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Log:    d.log,
 	})
 	d.kms = kms.New(kms.Config{Store: d.store, Allowed: d.authorizer.Allowed, PrincipalExists: identities{d.iam}.exists, Log: d.log})
-	d.shifts = arczonalshift.New(arczonalshift.Config{Store: d.store, Resources: d.managedResources})
+	d.shifts = arczonalshift.New(arczonalshift.Config{Store: d.store})
 	asEKS := awscall.Under(eks.ServiceRole, d.server, clocks.RealClock{})
 	d.eks, err = eks.New(eks.Config{
 		Store:             d.store,
@@ -368,7 +361,6 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		EndpointURL:       d.info.URL,
 		QuotasOf:          quotas.ofEKS,
 		EnsureServiceRole: ensureServiceRole,
-		RunsContainers:    func(instanceID string) bool { return d.machines.RunsContainers(instanceID) },
 		FargateMachines: func(account, region, cluster, profile string) int {
 			return fargate.Count(d.store, account, region, cluster, profile)
 		},
@@ -467,7 +459,7 @@ func (d *daemon) certificate(account, region, certificate string) (exists, usabl
 // usersOfCertificate returns the ARNs of the load balancers of both generations that use a certificate, in a region or,
 // if it is empty, in all regions.
 func (d *daemon) usersOfCertificate(account, region, certificate string) []string {
-	return append(d.elb.UsersOfCertificate(account, region, certificate), d.elbv2.UsersOfCertificate(account, region, certificate)...)
+	return append(elb.UsersOfCertificate(d.store, account, region, certificate), elbv2.UsersOfCertificate(d.store, account, region, certificate)...)
 }
 
 // managedResources returns the resources that are registered for zonal shifts.
@@ -501,6 +493,7 @@ func (d *daemon) taggings() []module.Tagging {
 // start boots the control planes of clusters, after everything that they call has been built.
 func (d *daemon) start(ctx context.Context) error {
 	return d.planes.Start(ctx, controlplane.Hooks{
+		DialCluster:        d.machines.DialCluster,
 		Authenticate:       d.eks.Authenticate,
 		Authorize:          d.authorize,
 		MutatePod:          d.eks.MutatePod,
@@ -520,7 +513,7 @@ func (d *daemon) runs() map[string]func(context.Context) error {
 		"faults":         d.keeper.Run,
 		"fargate":        d.machines.RunFargate,
 		"guest network":  d.machines.RunNetwork,
-		"load balancers": d.traffic.Run,
+		"load balancers": d.runTraffic,
 		"memory":         giveBackMemory,
 		"node lifecycle": d.machines.RunNodeLifecycles,
 	}

@@ -21,6 +21,9 @@ type Service struct {
 	// HandlesDryRun says that the handlers answer EC2's DryRun themselves, after their checks. Otherwise the pipeline
 	// answers it before calling the handler.
 	HandlesDryRun bool
+	// Instance returns the running instance that an identity document belongs to, and its region, or an error if the
+	// signature is wrong. Nil means that no instance calls the service with its document instead of credentials.
+	Instance func(ctx context.Context, document, signature []byte) (p Principal, region string, err error)
 	// Refused are operations that clients use and that the service deliberately does not handle, for
 	// docs/compatibility.md. Their requests fail like those of undeclared operations.
 	Refused []Refusal

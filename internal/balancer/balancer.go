@@ -35,6 +35,15 @@ import (
 // Config is what a Plane needs.
 type Config struct {
 	Store *store.Store
+	// Client is the address of this machine as AWS sees it.
+	Client netip.Addr
+	// Patience divides the time between health checks.
+	Patience int
+	Log      *slog.Logger // nil means slog.Default
+}
+
+// A Network is between clients, load balancers and targets. Dial and Runs are required.
+type Network struct {
 	// Dial connects from a load balancer's network interface to a target. Its errors are those of net.Dial. If the network
 	// drops the packets, it waits before it returns an error that is a timeout.
 	Dial func(ctx context.Context, account, region string, to Destination) (net.Conn, error)
@@ -43,11 +52,6 @@ type Config struct {
 	// Admit returns why the network does not let this machine connect to a port of a load balancer, or nil.
 	// The network is tcp or udp.
 	Admit func(ctx context.Context, account, region, dnsName, network string, port uint16) error
-	// Client is the address of this machine as AWS sees it.
-	Client netip.Addr
-	// Patience divides the time between health checks.
-	Patience int
-	Log      *slog.Logger // nil means slog.Default
 }
 
 // A LoadBalancer is what its owner wants it to do.
@@ -114,6 +118,7 @@ type Web struct {
 // A Plane carries the traffic of all load balancers.
 type Plane struct {
 	cfg     Config
+	network Network // of Run
 	log     *slog.Logger
 	started chan struct{}
 
@@ -129,10 +134,10 @@ func New(cfg Config) *Plane {
 	return &Plane{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), started: make(chan struct{}), balancers: map[store.Key]*running{}}
 }
 
-// Run owns everything that the plane does, until ctx ends. It returns when all connections are closed.
-func (p *Plane) Run(ctx context.Context) error {
+// Run owns everything that the plane does in a network, until ctx ends. It returns when all connections are closed.
+func (p *Plane) Run(ctx context.Context, network Network) error {
 	p.mu.Lock()
-	p.ctx = ctx
+	p.ctx, p.network = ctx, network
 	p.mu.Unlock()
 	close(p.started)
 	<-ctx.Done()

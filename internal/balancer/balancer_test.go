@@ -37,15 +37,17 @@ func run(t testing.TB, st *store.Store, target string) (p *balancer.Plane, stop 
 	t.Helper()
 	p = balancer.New(balancer.Config{
 		Store: st, Client: netip.MustParseAddr("203.0.113.7"), Patience: 1000, Log: testlog.New(t),
+	})
+	network := balancer.Network{
 		Dial: func(ctx context.Context, _, _ string, _ balancer.Destination) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", target)
 		},
 		Runs: func(string, string, balancer.Destination) bool { return true },
-	})
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := p.Run(ctx); err != nil {
+		if err := p.Run(ctx, network); err != nil {
 			t.Error(err)
 		}
 	})

@@ -294,7 +294,7 @@ func (t *target) dial(ctx context.Context, network string, client netip.Addr) (n
 // dial connects to a destination.
 func (b *running) dial(ctx context.Context, to Destination) (net.Conn, error) {
 	if to.Balancer == "" {
-		return b.plane.cfg.Dial(ctx, b.key.Account, b.key.Region, to)
+		return b.plane.network.Dial(ctx, b.key.Account, b.key.Region, to)
 	}
 	other := b.key
 	other.ID = to.Balancer

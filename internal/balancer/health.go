@@ -93,7 +93,7 @@ func (g *group) due(now time.Time) ([]choice, time.Duration) {
 			next = min(next, eager)
 			continue
 		}
-		if t.To.Balancer == "" && !p.cfg.Runs(g.b.key.Account, g.b.key.Region, t.To) {
+		if t.To.Balancer == "" && !p.network.Runs(g.b.key.Account, g.b.key.Region, t.To) {
 			t.state, t.good, t.bad = "", 0, 0
 			if p.cfg.Patience > 1 {
 				next = min(next, 2*eager)

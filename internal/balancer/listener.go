@@ -160,10 +160,10 @@ func (l *listener) untrack(c net.Conn) {
 // admit reports whether the network lets this machine connect. If not, it first waits until the client gives up.
 func (l *listener) admit(c net.Conn) bool {
 	p, w := l.b.plane, l.want.Load()
-	if p.cfg.Admit == nil {
+	if p.network.Admit == nil {
 		return true
 	}
-	err := p.cfg.Admit(l.b.ctx, l.b.key.Account, l.b.key.Region, l.b.name, "tcp", w.Port)
+	err := p.network.Admit(l.b.ctx, l.b.key.Account, l.b.key.Region, l.b.name, "tcp", w.Port)
 	if err == nil {
 		return true
 	}

@@ -87,8 +87,8 @@ func (l *packetListener) accept() {
 		client := netip.AddrPortFrom(l.b.plane.cfg.Client, from.Port())
 		l.flows.Send(from, b[:n], func(ctx context.Context) (net.Conn, error) {
 			p := l.b.plane
-			if p.cfg.Admit != nil {
-				if err := p.cfg.Admit(ctx, l.b.key.Account, l.b.key.Region, l.b.name, "udp", l.want.Load().Port); err != nil {
+			if p.network.Admit != nil {
+				if err := p.network.Admit(ctx, l.b.key.Account, l.b.key.Region, l.b.name, "udp", l.want.Load().Port); err != nil {
 					p.log.Debug("a load balancer's client was refused", "name", l.b.name, "port", l.want.Load().Port, "err", err)
 					return nil, err
 				}

@@ -34,6 +34,8 @@ func TestPackets(t *testing.T) {
 	dialled, admitted := []balancer.Destination{}, true
 	p := balancer.New(balancer.Config{
 		Store: open(t), Client: netip.MustParseAddr("203.0.113.7"), Patience: 1000, Log: testlog.New(t),
+	})
+	network := balancer.Network{
 		Dial: func(ctx context.Context, _, _ string, to balancer.Destination) (net.Conn, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -52,10 +54,10 @@ func TestPackets(t *testing.T) {
 			return nil
 		},
 		Runs: func(string, string, balancer.Destination) bool { return false },
-	})
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = p.Run(ctx) })
+	wg.Go(func() { _ = p.Run(ctx, network) })
 	defer wg.Wait()
 	defer cancel()
 

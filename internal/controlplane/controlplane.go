@@ -38,10 +38,6 @@ type Config struct {
 	// KeyPause is the longest pause between two attempts of a plane that waits for its KMS key; by default 30
 	// seconds.
 	KeyPause time.Duration
-	// DialCluster connects a control plane to a node's or pod's HOST:PORT for logs, exec, port-forward, webhooks and
-	// aggregated APIs. The user sees an error's text. If nil, all connections are refused with the explanation that
-	// pods run nothing.
-	DialCluster func(ctx context.Context, planeID, address string) (net.Conn, error)
 	// OnRefused is called for connections that a plane's endpoint access settings refused.
 	OnRefused func(planeID string, from netip.Addr, reason string)
 	// RefusalPatience is how long a connection that endpoint access refuses is left without
@@ -82,6 +78,10 @@ type Hooks struct {
 	// credentials are missing, it returns an error together with the rest, and the provider's calls fail with that
 	// error. If Cloud is nil, there is no cloud.
 	Cloud func(ctx context.Context, planeID string) (Cloud, error)
+	// DialCluster connects a control plane to a node's or pod's HOST:PORT for logs, exec, port-forward, webhooks and
+	// aggregated APIs. The user sees an error's text. If nil, all connections are refused with the explanation that
+	// pods run nothing.
+	DialCluster func(ctx context.Context, planeID, address string) (net.Conn, error)
 	// AuthenticatorLines returns the lines that the authenticator's log gets for a result of Authenticate. client is the
 	// address that the API server asked from.
 	AuthenticatorLines func(now time.Time, client string, user authnv1.UserInfo, err error) []string

@@ -68,9 +68,6 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if !cfg.ClientAddress.IsValid() {
 		cfg.ClientAddress = netip.MustParseAddr("203.0.113.10")
 	}
-	if cfg.DialCluster == nil {
-		cfg.DialCluster = func(context.Context, string, string) (net.Conn, error) { return nil, ErrRunsNothing }
-	}
 	if cfg.KeyPause == 0 {
 		cfg.KeyPause = longestKeyPause
 	}
@@ -127,6 +124,9 @@ func (m *Manager) load(ctx context.Context) error {
 func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 	if hooks.Authenticate == nil {
 		return errors.New("controlplane.Hooks lacks Authenticate")
+	}
+	if hooks.DialCluster == nil {
+		hooks.DialCluster = func(context.Context, string, string) (net.Conn, error) { return nil, ErrRunsNothing }
 	}
 	m.hooks = hooks
 	var err error

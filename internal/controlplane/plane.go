@@ -179,7 +179,7 @@ func (p *plane) boot(ctx context.Context) error {
 			if p.snapshot().CopyOf != "" {
 				return nil, errCopy
 			}
-			return p.m.cfg.DialCluster(ctx, p.id, address)
+			return p.m.hooks.DialCluster(ctx, p.id, address)
 		})
 		if err != nil {
 			return fmt.Errorf("egress of control plane %s: %w", p.id, err)

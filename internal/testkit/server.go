@@ -57,8 +57,6 @@ type Config struct {
 	Used func(ctx context.Context, call *awsapi.Call) error
 	// Origin returns the VPC endpoint and the address of a guest's connection. Nil means that there are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
-	// Instance verifies identity documents, as in server.Config. Nil means that there are no instances.
-	Instance func(ctx context.Context, document, signature []byte) (awsapi.Principal, string, error)
 	// Faults deliberately make calls fail. Nil means none fail.
 	Faults *fault.Set
 	// Clock is the server's clock; nil means the real clock.
@@ -138,7 +136,6 @@ func NewServer(t testing.TB, cfg Config) *Server {
 		Authorize: authorize,
 		Used:      cfg.Used,
 		Origin:    cfg.Origin,
-		Instance:  cfg.Instance,
 		Changed:   cfg.Store.Changed,
 		Journal:   cfg.Journal,
 		Faults:    cfg.Faults,

@@ -24,6 +24,7 @@ type service struct {
 	refused    map[string]string // why operations are not handled
 	model      *model.Service
 	operations map[string]*operation
+	instance   func(ctx context.Context, document, signature []byte) (p awsapi.Principal, region string, err error) // of awsapi.Service
 }
 
 // An operation is a declared operation with its model and its handler.
@@ -61,7 +62,7 @@ func (r *registry) add(services []awsapi.Service) error {
 			errs = append(errs, fmt.Errorf("service %s is declared twice", m.Name))
 			continue
 		}
-		svc := &service{model: m, operations: map[string]*operation{}, refused: map[string]string{}}
+		svc := &service{model: m, operations: map[string]*operation{}, refused: map[string]string{}, instance: s.Instance}
 		r.services[m.Name] = svc
 		for _, decl := range s.Operations {
 			op, err := newOperation(m, s.Handler, decl)

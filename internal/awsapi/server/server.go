@@ -59,9 +59,6 @@ type Config struct {
 	// and the address that AWS sees. The address is invalid if the connection is not a guest's. Nil means that there
 	// are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
-	// Instance returns the running instance that an identity document belongs to, and its region, or an error if the
-	// signature is wrong. Nil means that there are no instances.
-	Instance func(ctx context.Context, document, signature []byte) (p awsapi.Principal, region string, err error)
 	// Faults deliberately delay calls or make them fail. Nil means no faults.
 	Faults *fault.Set
 	// Changed returns a channel that is closed at the next change of any state (store.Store.Changed). If it is nil,

@@ -39,21 +39,19 @@ type Resource struct {
 // Config is what the service needs.
 type Config struct {
 	Store *store.Store
-	// Resources returns the managed resources of an account and region.
-	Resources func(account, region string) []Resource
-	Clock     clock.PassiveClock // nil means the real clock
+	Clock clock.PassiveClock // nil means the real clock
 }
 
 // Service is ARC zonal shift.
 type Service struct {
 	store     *store.Store
-	resources func(account, region string) []Resource
+	resources func(account, region string) []Resource // of Module
 	clock     clock.PassiveClock
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, resources: cfg.Resources, clock: cfg.Clock}
+	s := &Service{store: cfg.Store, clock: cfg.Clock}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}

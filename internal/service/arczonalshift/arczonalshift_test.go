@@ -44,13 +44,14 @@ func newWorld(t *testing.T, endpoint string) *world {
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Services: func(st *store.Store) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
-			w.arc = w.service(st)
+			w.arc = arczonalshift.New(arczonalshift.Config{Store: st, Clock: w.clock})
 			authorizer = authz.New(authz.Config{
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz()}, Store: st,
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return endpoint, true },
 			})
-			authorizer.Register("arczonalshift", w.arc.Module().Resolver)
-			return []awsapi.Service{users.AWS(), w.arc.AWS()}
+			m := w.arc.Module(w.resources)
+			authorizer.Register("arczonalshift", m.Resolver)
+			return []awsapi.Service{users.AWS(), m.Service}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := users.LookupAccessKey(ctx, key)
@@ -72,17 +73,15 @@ func newWorld(t *testing.T, endpoint string) *world {
 	return w
 }
 
-func (w *world) service(st *store.Store) *arczonalshift.Service {
-	return arczonalshift.New(arczonalshift.Config{Store: st, Clock: w.clock, Resources: func(string, string) []arczonalshift.Resource {
-		var out []arczonalshift.Resource
-		for _, name := range []string{"dev", "prod"} {
-			out = append(out, arczonalshift.Resource{
-				ARN: *w.cluster(name), Name: name, Created: w.created, Tags: map[string]string{"team": name},
-				Zones: func(context.Context) ([]string, error) { return []string{"use1-az1", "use1-az2"}, nil },
-			})
-		}
-		return out
-	}})
+func (w *world) resources(string, string) []arczonalshift.Resource {
+	var out []arczonalshift.Resource
+	for _, name := range []string{"dev", "prod"} {
+		out = append(out, arczonalshift.Resource{
+			ARN: *w.cluster(name), Name: name, Created: w.created, Tags: map[string]string{"team": name},
+			Zones: func(context.Context) ([]string, error) { return []string{"use1-az1", "use1-az2"}, nil },
+		})
+	}
+	return out
 }
 
 func (w *world) cluster(name string) *string {
@@ -150,7 +149,7 @@ func TestShift(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// Another instance of the service, as after a crash, knows the same. A new cluster of the same name is not shifted.
-	again := w.service(w.Store)
+	again := arczonalshift.New(arczonalshift.Config{Store: w.Store, Clock: w.clock})
 	if zone, until := again.Zone(*w.cluster("dev"), w.created); zone != "use1-az1" || !until.Equal(*up.ExpiryTime) {
 		t.Error(zone, until)
 	}

@@ -5,8 +5,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/module"
 )
 
-// Module declares the service to the daemon.
-func (s *Service) Module() module.Module {
+// Module declares the service to the daemon. resources returns the managed resources of an account and region.
+func (s *Service) Module(resources func(account, region string) []Resource) module.Module {
+	s.resources = resources
 	return module.Module{Service: s.AWS(), Resolver: resolver{s}}
 }
 

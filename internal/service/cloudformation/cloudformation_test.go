@@ -96,10 +96,18 @@ func newWorldOn(t *testing.T, st *store.Store, expected ...string) *world {
 				},
 			}
 			stacks := cloudformation.New(w.config)
+			instance := func(_ context.Context, document, signature []byte) (awsapi.Principal, string, error) {
+				id := string(document)
+				if string(signature) != "signed" {
+					return awsapi.Principal{}, "", errors.New("the signature is wrong")
+				}
+				return awsapi.Principal{Type: awsapi.InstanceCaller, Account: w.account, Name: id, Tags: map[string]string{"aws:cloudformation:stack-id": w.stackOf[id]}}, "us-east-1", nil
+			}
+			stacksModule := stacks.Module(instance)
 			authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Store: st, Resolvers: map[string]authz.Resolver{
-				"iam": users.Authz(), "ec2": machines.Authz(), "sqs": queues.Authz(), "ssm": parameters.Authz(), "s3": objects.Authz(), "cloudformation": stacks.Module().Resolver,
+				"iam": users.Authz(), "ec2": machines.Authz(), "sqs": queues.Authz(), "ssm": parameters.Authz(), "s3": objects.Authz(), "cloudformation": stacksModule.Resolver,
 			}})
-			return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), objects.AWS(), stacks.AWS()}
+			return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), objects.AWS(), stacksModule.Service}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := users.LookupAccessKey(ctx, key)
@@ -109,13 +117,6 @@ func newWorldOn(t *testing.T, st *store.Store, expected ...string) *world {
 			return sigv4.Credential{SecretKey: secret, Principal: p}, nil
 		},
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error { return authorizer.Authorize(ctx, call, in) },
-		Instance: func(_ context.Context, document, signature []byte) (awsapi.Principal, string, error) {
-			id := string(document)
-			if string(signature) != "signed" {
-				return awsapi.Principal{}, "", errors.New("the signature is wrong")
-			}
-			return awsapi.Principal{Type: awsapi.InstanceCaller, Account: w.account, Name: id, Tags: map[string]string{"aws:cloudformation:stack-id": w.stackOf[id]}}, "us-east-1", nil
-		},
 	})
 	w.account = w.Account(t)
 	w.cfg = w.AWSConfig(w.account)
@@ -361,7 +362,7 @@ Resources:
 		t.Errorf("%s\n%+v", script, st)
 	}
 	// The stack still has its tags.
-	if !slices.ContainsFunc(cloudformation.New(w.config).Module().Tagging.Resources(w.account, testkit.Region), func(r module.Resource) bool { return r.ARN == id }) {
+	if !slices.ContainsFunc(cloudformation.New(w.config).Module(nil).Tagging.Resources(w.account, testkit.Region), func(r module.Resource) bool { return r.ARN == id }) {
 		t.Error("the stack cannot be found by its tags")
 	}
 	network := awsec2.NewFromConfig(w.cfg)

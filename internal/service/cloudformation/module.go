@@ -1,15 +1,20 @@
 package cloudformation
 
 import (
+	"context"
+
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/module"
 )
 
-// Module declares the service to the daemon.
-func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: resolver{s}, Tagging: s.taggable(), Run: s.Run}
+// Module declares the service to the daemon. instance verifies the identity documents with which programs of instances call it;
+// see awsapi.Service.
+func (s *Service) Module(instance func(ctx context.Context, document, signature []byte) (awsapi.Principal, string, error)) module.Module {
+	aws := s.AWS()
+	aws.Instance = instance
+	return module.Module{Service: aws, Resolver: resolver{s}, Tagging: s.taggable(), Run: s.Run}
 }
 
 // AWS declares the operations that the service answers.

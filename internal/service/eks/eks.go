@@ -115,6 +115,7 @@ type (
 	TwinObjects   = base.TwinObjects
 	ZonalShifts   = base.ZonalShifts
 	Shiftable     = nodegroup.Shiftable
+	Machines      = base.Machines
 	Identity      = base.Identity
 	ControlPlanes = plane.ControlPlanes
 	PlaneRequest  = plane.Request
@@ -211,8 +212,12 @@ func (s *Service) Comparable(ctx context.Context, account, region string, q reco
 // Compared reports whether Comparable compares objects of a resource.
 func Compared(q recording.KubernetesList) bool { return cluster.Compared(q) }
 
-// Run reconciles clusters and their resources until ctx ends.
-func (s *Service) Run(ctx context.Context) error {
+// Run reconciles clusters and their resources until ctx ends. Programs run in no pod.
+func (s *Service) Run(ctx context.Context) error { return s.RunOn(ctx, nil) }
+
+// RunOn is Run with machines on which programs of pods may run.
+func (s *Service) RunOn(ctx context.Context, machines Machines) error {
+	s.clusters.Machines = machines // of all parts, which share their base
 	// The reconcilers use the sessions, so those end last.
 	sessions, endSessions := context.WithCancel(context.WithoutCancel(ctx))
 	defer endSessions()

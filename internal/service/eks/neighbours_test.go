@@ -115,7 +115,7 @@ func TestWithTheRealNeighbours(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		identities.Register(service.Module().RoleUsage...)
+		identities.Register(service.Module(nil).RoleUsage...)
 		return []awsapi.Service{identities.AWS(), network.AWS(), service.AWS()}
 	}})
 	ctx, cancel := context.WithCancel(context.Background())

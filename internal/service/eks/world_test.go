@@ -122,7 +122,7 @@ func (w *world) serve() {
 	}
 	w.server = testkit.NewServer(w, testkit.Config{Log: w.serverLog, Store: st, Services: func(st *store.Store) []awsapi.Service {
 		w.svc = w.newService(st)
-		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS(), w.shifts.AWS()}
+		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS(), w.shifts.Module(w.managedResources).Service}
 	}})
 	if w.account == "" {
 		w.account = w.server.Account(w)
@@ -159,7 +159,7 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		c = w.fake
 	}
 	w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2, Clock: c, Log: testkit.Log(w)})
-	w.shifts = arczonalshift.New(arczonalshift.Config{Store: st, Resources: w.managedResources, Clock: c})
+	w.shifts = arczonalshift.New(arczonalshift.Config{Store: st, Clock: c})
 	var keys eks.Keys = w.keys
 	if w.noKeys {
 		keys = nil
@@ -177,8 +177,7 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, AutoNodes: w.auto, Keys: keys, Twins: w.twins, Logs: &w.logs, ZonalShifts: w.shifts,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureServiceRole: w.ensureServiceRole,
-		RunsContainers: func(id string) bool { return id == w.containers.Load() },
-		NewClient:      w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),
+		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -191,10 +190,13 @@ func (w *world) ensureServiceRole(_ context.Context, role awsapi.ServiceRole) er
 	return nil
 }
 
+// RunsContainers implements eks.Machines.
+func (w *world) RunsContainers(id string) bool { return id == w.containers.Load() }
+
 func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
-	g.Go(func() error { return w.svc.Run(ctx) })
+	g.Go(func() error { return w.svc.RunOn(ctx, w) })
 	g.Go(func() error { return w.scaling.Run(ctx) })
 	w.stop = func() {
 		cancel()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // layer returns the layer of a protocol: 7 for HTTP, 4 for TCP, or 0 if it is neither.
@@ -62,9 +63,9 @@ func (s *Service) checkCertificate(sc scope, id string) error {
 
 // UsersOfCertificate returns the ARNs of the load balancers in a region, or in all regions if it is empty, whose
 // listeners use a certificate.
-func (s *Service) UsersOfCertificate(account, region, certificate string) []string {
+func UsersOfCertificate(st store.Reader, account, region, certificate string) []string {
 	var out []string
-	for _, item := range loadBalancers.All(s.Store, regional.At(account, region).All()) {
+	for _, item := range loadBalancers.All(st, regional.At(account, region).All()) {
 		uses := func(l listenerRecord) bool { return text(l.Listener.SSLCertificateId) == certificate }
 		if slices.ContainsFunc(item.Value.Listeners, uses) {
 			out = append(out, arn.New("elasticloadbalancing", item.Key.Region, account, "loadbalancer/"+item.Value.Name))

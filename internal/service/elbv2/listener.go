@@ -155,9 +155,9 @@ func (s *Service) checkCertificate(sc scope, a string) error {
 
 // UsersOfCertificate returns the ARNs of the load balancers in a region, or in all regions if it is empty, whose
 // listeners use a certificate.
-func (s *Service) UsersOfCertificate(account, region, certificate string) []string {
+func UsersOfCertificate(st store.Reader, account, region, certificate string) []string {
 	var out []string
-	for _, item := range listeners.All(s.Store, regional.At(account, region).All()) {
+	for _, item := range listeners.All(st, regional.At(account, region).All()) {
 		r := &item.Value
 		used := slices.Contains(r.Certificates, certificate)
 		for _, c := range r.Listener.Certificates {

@@ -62,8 +62,8 @@ func (b *backends) remove(target string) {
 	delete(b.at, netip.MustParseAddrPort(target))
 }
 
-func (b *backends) config() balancer.Config {
-	return balancer.Config{
+func (b *backends) network() balancer.Network {
+	return balancer.Network{
 		Dial: func(ctx context.Context, _, _ string, to balancer.Destination) (net.Conn, error) {
 			b.mu.Lock()
 			b.dialled = append(b.dialled, to)
@@ -84,7 +84,6 @@ func (b *backends) config() balancer.Config {
 			defer b.mu.Unlock()
 			return b.refused
 		},
-		Client: laptop, Patience: 10_000,
 	}
 }
 

@@ -60,9 +60,7 @@ func newWorld(t testing.TB) *world {
 	var svc *elbv2.Service
 	var scaling *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		traffic := w.backends.config()
-		traffic.Store, traffic.Log = st, testkit.Log(t)
-		w.plane = balancer.New(traffic)
+		w.plane = balancer.New(balancer.Config{Store: st, Client: laptop, Patience: 10_000, Log: testkit.Log(t)})
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
 		svc = elbv2.New(elbnet.Config{
 			Store: st, Timing: timing.Fast(), Log: testkit.Log(t), Traffic: w.plane,
@@ -108,7 +106,7 @@ func newWorld(t testing.TB) *world {
 		w.vpc = *sn.VpcId
 		w.subnets, w.zones = append(w.subnets, *sn.SubnetId), append(w.zones, *sn.AvailabilityZone)
 	}
-	testkit.Run(t, w.plane.Run, network.Run, svc.Run, scaling.Run)
+	testkit.Run(t, func(ctx context.Context) error { return w.plane.Run(ctx, w.backends.network()) }, network.Run, svc.Run, scaling.Run)
 	return w
 }
 

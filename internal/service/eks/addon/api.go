@@ -88,7 +88,7 @@ func (w *work) placed(ctx context.Context) (placed, served bool, err error) {
 		for i := range pods {
 			if instance, ok := instances[pods[i].Spec.NodeName]; ok {
 				placed = true
-				served = served || w.s.RunsContainers != nil && w.s.RunsContainers(instance)
+				served = served || w.s.RunsContainers(instance)
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func (r *run) onSimulatedNode(v *corev1.PersistentVolume) bool {
 		if aws.ToString(a.Spec.Source.PersistentVolumeName) != v.Name || !a.Status.Attached {
 			continue
 		}
-		return r.s.RunsContainers == nil || !r.s.RunsContainers(a.Annotations[nodeID])
+		return !r.s.RunsContainers(a.Annotations[nodeID])
 	}
 	return false
 }

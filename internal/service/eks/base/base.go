@@ -28,6 +28,19 @@ import (
 type Service struct {
 	Config
 	Sessions *plane.Sessions
+	// Machines are set before the reconcilers run. Nil means that programs run in no pod.
+	Machines Machines
+}
+
+// Machines are what instances run on.
+type Machines interface {
+	// RunsContainers reports whether programs run in the pods on an instance.
+	RunsContainers(instanceID string) bool
+}
+
+// RunsContainers reports whether programs run in the pods on an instance.
+func (s *Service) RunsContainers(instanceID string) bool {
+	return s.Machines != nil && s.Machines.RunsContainers(instanceID)
 }
 
 // New returns the service that the parts of EKS share.

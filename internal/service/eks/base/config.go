@@ -232,9 +232,6 @@ type Config struct {
 	// only when it has none. If the function is nil, there are none.
 	FargateMachines func(account, region, cluster, profile string) int
 
-	// RunsContainers reports whether programs run in the pods on an instance. If the function is nil, they run nowhere.
-	RunsContainers func(instanceID string) bool
-
 	// Twins are the copies of AWS accounts. If it is nil, no account is a copy.
 	Twins Twins
 
