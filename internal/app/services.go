@@ -34,6 +34,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/podrun"
+	"github.com/drydock-dev/drydock/internal/quotatable"
 	"github.com/drydock-dev/drydock/internal/service/acm"
 	"github.com/drydock-dev/drydock/internal/service/arczonalshift"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
@@ -106,7 +107,6 @@ type daemon struct {
 	disks   allDisks
 	ec2     *ec2.Service
 	connect *ec2instanceconnect.Service
-	quotas  *servicequotas.Service
 	network *accountnet.Balanced
 	traffic *balancer.Plane
 	elb     *elb.Service
@@ -179,7 +179,9 @@ var services = []entry{
 	{new(ecrpublic.Service).AWS, func(d *daemon) module.Module { return d.public.Module() }},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
-	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
+	{new(servicequotas.Service).AWS, func(d *daemon) module.Module {
+		return servicequotas.New(servicequotas.Config{Store: d.store, Providers: d.quotas}).Module()
+	}},
 	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module {
 		return cloudtrail.New(cloudtrail.Config{Store: d.store, Journal: d.journal, Log: d.log}).Module()
 	}},
@@ -279,14 +281,13 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Allowed: d.authorizer.Allowed, EndpointURL: d.info.URL, Log: d.log,
 	})
 	ensureServiceRole := awscall.IAM{API: d.server}.EnsureServiceRole
-	quotas := newQuotaTables(d.store, d.cfg.Quotas)
 	d.disks = allDisksIn(d.cfg.DataDir)
 	d.ec2 = ec2.New(ec2.Config{
 		Disks:     d.disks,
 		Store:     d.store,
 		Timing:    d.timing,
 		Profiles:  identities{d.iam},
-		VCPUQuota: quotas.ofVCPUs,
+		VCPUs:     d.cfg.Quotas["vcpus"],
 		Parameter: d.ssm.ImageParameter,
 		Bucket:    func(name string) bool { return s3.Exists(d.store, name) },
 		Launcher:  awscall.EC2{API: d.server},
@@ -298,11 +299,6 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Log:    d.log,
 	})
 	d.connect = ec2instanceconnect.New(ec2instanceconnect.Config{EC2: d.ec2, Calls: d.server, Authorize: d.authorizer.AuthorizeTargets})
-	d.quotas = servicequotas.New(servicequotas.Config{Store: d.store, Providers: quotas.providers(d.ec2)})
-	if err := d.quotas.Resume(ctx); err != nil {
-		return err
-	}
-
 	d.route53 = route53.New(route53.Config{Store: d.store, EC2: awscall.EC2{API: d.server}})
 	d.acm = acm.New(acm.Config{Store: d.store, CNAME: d.route53.CNAME, Users: d.usersOfCertificate, Log: d.log})
 	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Zones: d.route53.Zones, Faults: d.faults, ControlPlanes: planes{d.planes, d.store}, Log: d.log})
@@ -359,7 +355,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		VerifyPresigned:   d.verifyPresigned,
 		OwnHost:           d.ownHost,
 		EndpointURL:       d.info.URL,
-		QuotasOf:          quotas.ofEKS,
+		Quotas:            eks.Quotas{Clusters: d.cfg.Quotas["clusters"], NodegroupsPerCluster: d.cfg.Quotas["nodegroups-per-cluster"], NodesPerNodegroup: d.cfg.Quotas["nodes-per-nodegroup"]},
 		EnsureServiceRole: ensureServiceRole,
 		FargateMachines: func(account, region, cluster, profile string) int {
 			return fargate.Count(d.store, account, region, cluster, profile)
@@ -486,6 +482,15 @@ func (d *daemon) taggings() []module.Tagging {
 	var out []module.Tagging
 	for _, m := range d.modules {
 		out = append(out, m.Tagging)
+	}
+	return out
+}
+
+// quotas returns the quotas of all services.
+func (d *daemon) quotas() []quotatable.Provider {
+	var out []quotatable.Provider
+	for _, m := range d.modules {
+		out = append(out, m.Quotas...)
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/quotatable"
 	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
@@ -30,6 +31,8 @@ type Module struct {
 	Events func(ctx context.Context, bus serviceevents.Bus) error
 	// RoleUsage returns the resources that need service-linked roles. IAM does not delete a role in use.
 	RoleUsage []RoleUsage
+	// Quotas are what Service Quotas shows of the service and can raise.
+	Quotas []quotatable.Provider
 	// Reset removes what the service keeps outside of the store for an account, or for all accounts if account is
 	// empty. The store itself has already been emptied.
 	Reset func(ctx context.Context, account string) error

@@ -91,7 +91,7 @@ func (l launcher) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput
 
 func (w *crashWorld) start() {
 	w.Service = ec2.New(ec2.Config{Store: w.store, Timing: clock.Fast(), Profiles: profiles{}, Log: testkit.Log(w.TB),
-		VCPUQuota: func(context.Context, string, string, string) int { return 1_000_000 }, Launcher: launcher{w}})
+		VCPUs: 1_000_000, Launcher: launcher{w}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.RunOn(ctx, w.machine) }()

@@ -61,10 +61,6 @@ type (
 	Disks            = storage.Disks
 )
 
-// DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region, unless Config
-// sets another quota.
-const DefaultVCPUQuota = instance.DefaultVCPUQuota
-
 // A VCPUUse is how far a bucket of vCPUs is used.
 type VCPUUse = instance.VCPUUse
 
@@ -89,9 +85,8 @@ type Config struct {
 	Parameter func(account, region, name string) (imageID string, ok bool)
 	// Bucket reports whether any account has an S3 bucket with a name. nil means that all names exist.
 	Bucket func(name string) bool
-	// VCPUQuota returns how many vCPUs an account may run in the bucket with a Service Quotas code
-	// (VCPUQuotaCode). nil means DefaultVCPUQuota for each.
-	VCPUQuota func(ctx context.Context, account, region, code string) int
+	// VCPUs is the quota of each bucket of vCPUs of accounts that have requested no increase. 0 means AWS's.
+	VCPUs int
 	// Disks stores what instances write to their root volumes. If it is nil, snapshots hold no data.
 	Disks Disks
 	// Faults determine which pools have no capacity. nil means that all have.
@@ -148,6 +143,7 @@ type Service struct {
 
 	profiles Profiles
 	held     func(account string) bool
+	vcpus    vcpuQuotas
 }
 
 // New returns the service. Call Run to reconcile its resources.
@@ -155,6 +151,7 @@ func New(cfg Config) *Service {
 	if cfg.Held == nil {
 		cfg.Held = func(string) bool { return false }
 	}
+	vcpus := newVCPUQuotas(cfg.Store, cfg.VCPUs)
 	core := &resource.Core{Store: cfg.Store, Clock: cfg.Clock, Timing: cfg.Timing, Log: cfg.Log}
 	if core.Clock == nil {
 		core.Clock = clock.RealClock{}
@@ -168,7 +165,7 @@ func New(cfg Config) *Service {
 	pools := capacity.New(core, cfg.Faults)
 	instances := instance.New(core, instance.Config{
 		Images: images, Interfaces: interfaces, Capacity: pools, Profiles: cfg.Profiles,
-		VCPUQuota: cfg.VCPUQuota, Faults: cfg.Faults, Launcher: cfg.Launcher, Ended: fleet.Poke,
+		VCPUQuota: vcpus.value, Faults: cfg.Faults, Launcher: cfg.Launcher, Ended: fleet.Poke,
 	})
 	return &Service{
 		Core:                core,
@@ -191,6 +188,7 @@ func New(cfg Config) *Service {
 		insightsService:     insights.New(core),
 		profiles:            cfg.Profiles,
 		held:                cfg.Held,
+		vcpus:               vcpus,
 	}
 }
 

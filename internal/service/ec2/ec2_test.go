@@ -32,8 +32,6 @@ type world struct {
 	service  *ec2.Service
 	machines *fakeMachines
 	account  string
-	// vCPU quota; 0 means plenty.
-	quota int
 	// denied are the instance types that fleets may not launch.
 	denied []string
 	// faults determine which pools have no capacity.
@@ -46,11 +44,11 @@ type world struct {
 	launching func()
 }
 
-func (w *world) vcpuQuota(context.Context, string, string, string) int {
-	if w.quota == 0 {
-		return 1_000_000
-	}
-	return w.quota
+// setVCPUs sets the quotas of vCPUs of standard instances.
+func (w *world) setVCPUs(t *testing.T, n int) {
+	t.Helper()
+	w.setQuota(t, "L-1216C47A", float64(n))
+	w.setQuota(t, "L-34B43A08", float64(n)) // of Spot instances
 }
 
 // authorize allows everything but launches of denied types by fleets.
@@ -84,7 +82,7 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	t.Helper()
 	w := &world{machines: &fakeMachines{running: map[string]machine.Instance{}}, faults: fault.NewSet(fault.Config{})}
 	w.server = testkit.NewServer(t, testkit.Config{AuthorizeInput: w.authorize, Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, Launcher: awscall.EC2{API: front}, EnsureServiceRole: w.ensureServiceRole, Faults: w.faults, Disks: &w.disks, Bucket: func(name string) bool { return name == "logs" }})
+		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUs: 1_000_000, Launcher: awscall.EC2{API: front}, EnsureServiceRole: w.ensureServiceRole, Faults: w.faults, Disks: &w.disks, Bucket: func(name string) bool { return name == "logs" }})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)

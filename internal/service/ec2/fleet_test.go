@@ -239,7 +239,10 @@ func TestInstantFleets(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.denied, w.quota = tt.denied, tt.quota
+			w.denied = tt.denied
+			if tt.quota != 0 {
+				w.setVCPUs(t, tt.quota)
+			}
 			in := w.fleetInput(t, ec2types.FleetTypeInstant, tt.capacity, tt.total, tt.overrides...)
 			in.TagSpecifications = []ec2types.TagSpecification{
 				{ResourceType: "instance", Tags: []ec2types.Tag{{Key: aws.String("karpenter.sh/nodepool"), Value: aws.String("default")}}},

@@ -132,7 +132,7 @@ func TestCapacityOfRunInstances(t *testing.T) {
 	if out := must(run(""))(t); *out.Instances[0].Placement.AvailabilityZone == "us-east-1a" {
 		t.Error("launched where there is no capacity")
 	}
-	w.quota = 8
+	w.setVCPUs(t, 8)
 	if out := must(run("us-east-1b"))(t); len(out.Instances) != 1 {
 		t.Errorf("%d instances fit below the quota, want 1", len(out.Instances))
 	}

@@ -13,6 +13,6 @@ func (s *Service) Module(machines Machines) module.Module {
 	return module.Module{
 		Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: func(ctx context.Context) error { return s.RunOn(ctx, machines) },
 		RoleUsage: []module.RoleUsage{module.InUse(fleet.ServiceRole.Service, s.Store, fleet.Fleets.Collection, fleet.UsesRole)},
-		Import:    load.Records,
+		Import:    load.Records, Quotas: s.quotas(),
 	}
 }

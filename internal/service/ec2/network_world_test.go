@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -81,12 +83,19 @@ func (w *world) moving(ctx context.Context) error {
 	return nil
 }
 
-// setQuota sets a quota of the account.
+// setQuota sets a quota of the account, as Service Quotas does.
 func (w *world) setQuota(t testing.TB, code string, value float64) {
 	t.Helper()
-	if err := w.service.SetQuota(t.Context(), w.account, testkit.Region, code, value); err != nil {
-		t.Fatal(err)
+	for _, p := range w.service.Module(nil).Quotas {
+		all := must(p.Quotas(t.Context(), w.account, testkit.Region))(t)
+		if slices.ContainsFunc(all, func(q quotas.Quota) bool { return q.Code == code }) {
+			if err := p.Set(t.Context(), w.account, testkit.Region, code, value); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
 	}
+	t.Fatalf("there is no quota %s", code)
 }
 
 func hasCode(err error, code string) bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/quotatable"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -30,7 +31,7 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 			if q.Value == nil || *q.Value < 0 {
 				return nil, nil, fmt.Errorf("the source's answer to servicequotas:ListServiceQuotas: quota %s of %s has no value", code, service)
 			}
-			writes = append(writes, module.Put(applied, sc.Key(service+"/"+code), appliedRecord{*q.Value}))
+			writes = append(writes, module.Put(quotatable.Applied, sc.Key(service+"/"+code), quotatable.AppliedRecord{Value: *q.Value}))
 		}
 	}
 	return writes, nil, nil

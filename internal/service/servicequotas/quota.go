@@ -10,11 +10,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/quotatable"
 )
 
 // ListServices lists the services that have quotas.
 func (s *Service) ListServices(_ context.Context, in *awsservicequotas.ListServicesInput) (*awsservicequotas.ListServicesOutput, error) {
-	found, next, err := paging.CutInOrder(pages, s.providers, Provider.ServiceCode, in.MaxResults, in.NextToken)
+	found, next, err := paging.CutInOrder(pages, s.providers(), quotatable.Provider.ServiceCode, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/quotatable"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -87,7 +88,7 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 }
 
 // grant applies a requested value, unless a higher one has been granted in the meantime.
-func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRecord) error {
+func (s *Service) grant(ctx context.Context, sc scope, p quotatable.Provider, rec requestRecord) error {
 	_, q, err := s.quota(ctx, sc, &rec.Service, rec.Code)
 	if err != nil {
 		return err
@@ -103,8 +104,8 @@ func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRe
 	})
 }
 
-// Resume grants requests that were left pending when the daemon stopped.
-func (s *Service) Resume(ctx context.Context) error {
+// resume grants requests that were left pending when the daemon stopped.
+func (s *Service) resume(ctx context.Context) error {
 	for _, it := range requests.All(s.store, store.Scope{}) {
 		if !it.Value.Pending {
 			continue

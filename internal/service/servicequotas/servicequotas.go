@@ -1,6 +1,5 @@
 // Package servicequotas answers Service Quotas: an account's quotas and requests to increase them.
-// The services that enforce quotas own their values, each through a Provider. Table is a Provider
-// based on the catalogue that most of them can use.
+// The services that enforce quotas own their values (package quotatable).
 //
 // AWS deviation: an increase is granted at once; AWS opens a case. Only the composition root
 // imports the package.
@@ -21,38 +20,31 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/quotatable"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Provider has the quotas of one service.
-type Provider interface {
-	// ServiceCode is one of quotas.Services: vpc, eks, …
-	ServiceCode() string
-	// Quotas returns all quotas with the account's values, always in the same order.
-	Quotas(ctx context.Context, account, region string) ([]quotas.Quota, error)
-	// Set changes the value of a quota that Quotas returns. Repeating it has no effect.
-	Set(ctx context.Context, account, region, code string, value float64) error
-}
-
 // Config is what the service needs. Store is required.
 type Config struct {
-	Store     *store.Store
-	Providers []Provider
+	Store *store.Store
+	// Providers returns the quotas of all services.
+	Providers func() []quotatable.Provider
 	Clock     clock.PassiveClock // nil means the real clock
 }
 
 // Service answers the operations.
 type Service struct {
 	store     *store.Store
-	providers []Provider // sorted by service code
+	providers func() []quotatable.Provider // sorted by service code
 	clock     clock.PassiveClock
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, providers: slices.Clone(cfg.Providers), clock: cmp.Or[clock.PassiveClock](cfg.Clock, clock.RealClock{})}
-	slices.SortFunc(s.providers, func(a, b Provider) int { return strings.Compare(a.ServiceCode(), b.ServiceCode()) })
-	return s
+	sorted := func() []quotatable.Provider {
+		return slices.SortedFunc(slices.Values(cfg.Providers()), func(a, b quotatable.Provider) int { return strings.Compare(a.ServiceCode(), b.ServiceCode()) })
+	}
+	return &Service{store: cfg.Store, providers: sorted, clock: cmp.Or[clock.PassiveClock](cfg.Clock, clock.RealClock{})}
 }
 
 // AWS returns the service's registration with the AWS API server.
@@ -86,8 +78,8 @@ func (sc scope) arn(q quotas.Quota) string {
 func (s *Service) now() time.Time { return timing.Stamp(s.clock) }
 
 // provider returns the provider of a service.
-func (s *Service) provider(code string) (Provider, error) {
-	for _, p := range s.providers {
+func (s *Service) provider(code string) (quotatable.Provider, error) {
+	for _, p := range s.providers() {
 		if p.ServiceCode() == code {
 			return p, nil
 		}
@@ -96,7 +88,7 @@ func (s *Service) provider(code string) (Provider, error) {
 }
 
 // quotas returns a service's quotas with the account's values.
-func (s *Service) quotas(ctx context.Context, sc scope, service *string) (Provider, []quotas.Quota, error) {
+func (s *Service) quotas(ctx context.Context, sc scope, service *string) (quotatable.Provider, []quotas.Quota, error) {
 	p, err := s.provider(aws.ToString(service))
 	if err != nil {
 		return nil, nil, err
@@ -106,7 +98,7 @@ func (s *Service) quotas(ctx context.Context, sc scope, service *string) (Provid
 }
 
 // quota returns one quota with the account's value.
-func (s *Service) quota(ctx context.Context, sc scope, service *string, code string) (Provider, quotas.Quota, error) {
+func (s *Service) quota(ctx context.Context, sc scope, service *string, code string) (quotatable.Provider, quotas.Quota, error) {
 	p, all, err := s.quotas(ctx, sc, service)
 	if err != nil {
 		return nil, quotas.Quota{}, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/quotatable"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -20,12 +21,12 @@ import (
 
 var str = aws.String
 
-func start(t *testing.T) (*testkit.Server, *servicequotas.Table) {
+func start(t *testing.T) (*testkit.Server, *quotatable.Table) {
 	t.Helper()
-	var table *servicequotas.Table
+	var table *quotatable.Table
 	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		table = servicequotas.NewTable(st, "eks", map[string]float64{"L-6D54EA21": 7})
-		return []awsapi.Service{servicequotas.New(servicequotas.Config{Store: st, Providers: []servicequotas.Provider{servicequotas.Fixed("vpc"), table}}).AWS()}
+		table = quotatable.New(st, "eks", map[string]float64{"L-6D54EA21": 7})
+		return []awsapi.Service{servicequotas.New(servicequotas.Config{Store: st, Providers: func() []quotatable.Provider { return []quotatable.Provider{quotatable.Fixed("vpc"), table} }}).AWS()}
 	}})
 	return srv, table
 }
@@ -192,7 +193,7 @@ func TestResume(t *testing.T) {
 	f := &fragile{value: 5, broken: true}
 	var s *servicequotas.Service
 	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		s = servicequotas.New(servicequotas.Config{Store: st, Providers: []servicequotas.Provider{f}})
+		s = servicequotas.New(servicequotas.Config{Store: st, Providers: func() []quotatable.Provider { return []quotatable.Provider{f} }})
 		return []awsapi.Service{s.AWS()}
 	}})
 	c := awsservicequotas.NewFromConfig(srv.AWSConfig(srv.Account(t)))
@@ -202,7 +203,7 @@ func TestResume(t *testing.T) {
 		t.Fatalf("%v, %v VPCs", err, f.value)
 	}
 	f.broken = false
-	if err := s.Resume(ctx); err != nil || f.value != 20 {
+	if err := s.Module().Run(ctx); err != nil || f.value != 20 {
 		t.Errorf("%v, %v VPCs", err, f.value)
 	}
 	history, err := c.ListRequestedServiceQuotaChangeHistory(ctx, &awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput{Status: "APPROVED"})

@@ -58,10 +58,6 @@ func wants(i record.Instance) capacity.Want {
 	return capacity.Want{Preference: i.CapacityPreference, ID: i.CapacityTarget}
 }
 
-// DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region, unless Config
-// sets another quota.
-const DefaultVCPUQuota = 1152
-
 // VCPUQuotaCode returns the Service Quotas code of the bucket in which an instance type's vCPUs
 // count. All standard families share one. The codes are from memory of the Service Quotas console.
 func VCPUQuotaCode(instanceType string, isSpot bool) string {

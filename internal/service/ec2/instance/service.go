@@ -33,8 +33,7 @@ type Config struct {
 	Interfaces *eni.Service
 	Capacity   *capacity.Service
 	Profiles   Profiles // nil means that there are no instance profiles
-	// VCPUQuota returns how many vCPUs of a bucket an account may run. nil means DefaultVCPUQuota
-	// for each.
+	// VCPUQuota returns how many vCPUs of the bucket with a Service Quotas code (VCPUQuotaCode) an account may run.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
 	Faults    *fault.Set
 	// Launcher is EC2's own API, for launches that no user asks for. Required if there are
@@ -69,12 +68,8 @@ type Service struct {
 
 // New returns the service on top of core.
 func New(core *resource.Core, cfg Config) *Service {
-	s := &Service{
+	return &Service{
 		Core: core, images: cfg.Images, interfaces: cfg.Interfaces, capacity: cfg.Capacity, profiles: cfg.Profiles,
 		vcpuQuota: cfg.VCPUQuota, faults: cfg.Faults, launcher: cfg.Launcher, ended: cfg.Ended, booted: newBootedSet(), vcpus: newVCPULedger(),
 	}
-	if s.vcpuQuota == nil {
-		s.vcpuQuota = func(context.Context, string, string, string) int { return DefaultVCPUQuota }
-	}
-	return s
 }

@@ -57,17 +57,6 @@ func catalogNames() []catalogName {
 	return out
 }
 
-// All lists the quotas that EC2 enforces on networks.
-func All() []Quota {
-	var out []Quota
-	for _, n := range catalogNames() {
-		if q, ok := catalog.Lookup(n.service, n.code); ok {
-			out = append(out, q)
-		}
-	}
-	return out
-}
-
 // Lookup returns the network quota with a code, or false if EC2 does not enforce it.
 func Lookup(code string) (Quota, bool) {
 	for _, n := range catalogNames() {

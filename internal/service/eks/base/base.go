@@ -18,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/quotatable"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
@@ -27,7 +28,8 @@ import (
 // A Service is embedded in the parts of EKS, which all share one.
 type Service struct {
 	Config
-	Sessions *plane.Sessions
+	Sessions   *plane.Sessions
+	QuotaTable *quotatable.Table
 	// Machines are set before the reconcilers run. Nil means that programs run in no pod.
 	Machines Machines
 }
@@ -49,20 +51,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	sessions := plane.NewSessions(plane.Config{ControlPlanes: cfg.ControlPlanes, NewClient: cfg.NewClient, NewObjects: cfg.NewObjects, Log: cfg.Log})
-	return &Service{Config: cfg, Sessions: sessions}, nil
-}
-
-// QuotasFor returns the quotas of the account and region of a key.
-func (s *Service) QuotasFor(k store.Key) (Quotas, error) {
-	q := s.Quotas
-	if s.QuotasOf == nil {
-		return q, nil
-	}
-	own, err := s.QuotasOf(k.Account, k.Region)
-	if err != nil {
-		return q, err
-	}
-	return own.or(q), nil
+	return &Service{Config: cfg, Sessions: sessions, QuotaTable: quotatable.New(cfg.Store, "eks", cfg.Quotas.defaults())}, nil
 }
 
 // Cluster returns the named cluster of the caller.

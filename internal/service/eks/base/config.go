@@ -172,24 +172,6 @@ type ZonalShifts interface {
 	ResourceOf(store.Key) string
 }
 
-// Quotas limit an account's resources in a region. Zero fields mean AWS's defaults.
-// https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
-type Quotas struct {
-	Clusters             int // 100
-	NodegroupsPerCluster int // 30
-	NodesPerNodegroup    int // 450
-
-	FargateProfilesPerCluster int // 10
-}
-
-// or returns q with the quotas of other where q has none.
-func (q Quotas) or(other Quotas) Quotas {
-	return Quotas{
-		cmp.Or(q.Clusters, other.Clusters), cmp.Or(q.NodegroupsPerCluster, other.NodegroupsPerCluster), cmp.Or(q.NodesPerNodegroup, other.NodesPerNodegroup),
-		cmp.Or(q.FargateProfilesPerCluster, other.FargateProfilesPerCluster),
-	}
-}
-
 // Config has the service's settings and dependencies. All fields without a stated default are
 // required.
 type Config struct {
@@ -242,13 +224,11 @@ type Config struct {
 	NewClient func(*rest.Config) (kubernetes.Interface, error)
 	// NewObjects creates a client for objects of any kind; nil means a dynamic one.
 	NewObjects func(*rest.Config) (plane.Objects, error)
-	Quotas     Quotas
-	// QuotasOf returns the quotas granted to the account in the region. Zero fields, or a nil
-	// function, mean Quotas.
-	QuotasOf func(account, region string) (Quotas, error)
-	Timing   clock.Timing
-	Clock    k8sclock.WithTicker // nil means the real clock
-	Log      *slog.Logger        // nil means slog.Default
+	// Quotas are the quotas of accounts that have requested no increase. Zero fields mean AWS's defaults.
+	Quotas Quotas
+	Timing clock.Timing
+	Clock  k8sclock.WithTicker // nil means the real clock
+	Log    *slog.Logger        // nil means slog.Default
 }
 
 // Twins are accounts that are copies of AWS accounts.
@@ -293,7 +273,6 @@ func (c *Config) complete() error {
 	if c.NewObjects == nil {
 		c.NewObjects = plane.NewObjects
 	}
-	c.Quotas = c.Quotas.or(Quotas{Clusters: 100, NodegroupsPerCluster: 30, NodesPerNodegroup: 450, FargateProfilesPerCluster: 10})
 	if c.Clock == nil {
 		c.Clock = k8sclock.RealClock{}
 	}

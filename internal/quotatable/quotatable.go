@@ -1,8 +1,12 @@
-package servicequotas
+// Package quotatable keeps the values of service quotas that accounts have been granted. A service that has quotas
+// declares them in its module, each table through a Provider, and reads the values in force from it. Service Quotas
+// shows and raises them.
+package quotatable
 
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
@@ -10,13 +14,23 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// applied has the values that differ from AWS's defaults, under SERVICE/CODE.
-var applied = store.NewCollection[appliedRecord]("servicequotas", "applied")
+// A Provider has the quotas of one service.
+type Provider interface {
+	// ServiceCode is one of quotas.Services: vpc, eks, …
+	ServiceCode() string
+	// Quotas returns all quotas with the account's values, always in the same order.
+	Quotas(ctx context.Context, account, region string) ([]quotas.Quota, error)
+	// Set changes the value of a quota that Quotas returns. Repeating it has no effect.
+	Set(ctx context.Context, account, region, code string, value float64) error
+}
 
-type appliedRecord struct{ Value float64 }
+// Applied has the values that differ from AWS's defaults, under SERVICE/CODE.
+var Applied = store.NewCollection[AppliedRecord]("servicequotas", "applied")
 
-// A Table is a Provider based on the catalogue, with values kept in the store. Services read the
-// values in force from it.
+// An AppliedRecord is the value of a quota that an account has in a region.
+type AppliedRecord struct{ Value float64 }
+
+// A Table is a Provider based on the catalogue, with values kept in the store.
 type Table struct {
 	store    *store.Store
 	service  string
@@ -25,8 +39,8 @@ type Table struct {
 
 var _ Provider = (*Table)(nil)
 
-// NewTable returns the table of a service in the catalogue. defaults override AWS's, by code.
-func NewTable(st *store.Store, service string, defaults map[string]float64) *Table {
+// New returns the table of a service in the catalogue. defaults override AWS's, by code.
+func New(st *store.Store, service string, defaults map[string]float64) *Table {
 	return &Table{store: st, service: service, defaults: defaults}
 }
 
@@ -49,7 +63,7 @@ func (t *Table) Quotas(_ context.Context, account, region string) ([]quotas.Quot
 // Value returns a quota's value in an account and region. A code that is not in the catalogue is an
 // error.
 func (t *Table) Value(account, region, code string) (float64, error) {
-	rec, err := applied.Get(t.store, scope{regional.At(account, region)}.Key(t.service+"/"+code))
+	rec, err := Applied.Get(t.store, t.key(account, region, code))
 	if err == nil {
 		return rec.Value, nil
 	}
@@ -61,7 +75,7 @@ func (t *Table) Value(account, region, code string) (float64, error) {
 	}
 	q, ok := quotas.Lookup(t.service, code)
 	if !ok {
-		return 0, errNoQuota()
+		return 0, fmt.Errorf("no quota of %s has the code %s", t.service, code)
 	}
 	return q.Default, nil
 }
@@ -69,8 +83,12 @@ func (t *Table) Value(account, region, code string) (float64, error) {
 // Set changes a quota's value.
 func (t *Table) Set(ctx context.Context, account, region, code string, value float64) error {
 	return t.store.Update(ctx, func(tx *store.Tx) error {
-		return applied.Put(tx, scope{regional.At(account, region)}.Key(t.service+"/"+code), appliedRecord{value})
+		return Applied.Put(tx, t.key(account, region, code), AppliedRecord{value})
 	})
+}
+
+func (t *Table) key(account, region, code string) store.Key {
+	return regional.At(account, region).Key(t.service + "/" + code)
 }
 
 // Fixed is a Provider of the catalogue's values for a service that enforces them but cannot change
