@@ -6,14 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/drydock-dev/drydock/internal/gunzip"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -120,7 +119,7 @@ func redactEncoded(encoded string, nested int) (string, bool) {
 	was := raw
 	if wide, ok := fromUTF16(raw); err == nil && ok {
 		raw = toUTF16(redactText(wide, nested))
-	} else if err == nil && (gzipped(raw) || utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0) {
+	} else if err == nil && (gunzip.Is(raw) || utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0) {
 		raw = redactBytes(raw, nested)
 	} else {
 		return "", false
@@ -169,36 +168,22 @@ func toUTF16(text string) []byte {
 
 // redactBytes masks what is secret in a text that may be gzipped. What is not text is left out entirely, but keeps its length.
 func redactBytes(raw []byte, nested int) []byte {
-	if gzipped(raw) && nested > 0 {
-		if text, err := gunzip(raw); err == nil {
+	if gunzip.Is(raw) && nested > 0 {
+		if text, err := gunzip.Bytes(raw, maxUnpacked); err == nil {
 			if masked := redactBytes(text, nested-1); !bytes.Equal(masked, text) {
 				return gzipOf(masked)
 			}
 			return raw
 		}
 	}
-	if gzipped(raw) || bytes.IndexByte(raw, 0) >= 0 {
+	if gunzip.Is(raw) || bytes.IndexByte(raw, 0) >= 0 {
 		return bytes.Repeat([]byte("x"), len(raw))
 	}
 	return []byte(redactText(string(raw), nested))
 }
 
-func gzipped(raw []byte) bool { return bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) }
-
 // maxUnpacked bounds what gzipped user data, of which EC2 takes 16 KiB, unpacks to.
 const maxUnpacked = 1 << 20
-
-func gunzip(raw []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1))
-	if err == nil && len(text) > maxUnpacked {
-		err = fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
-	}
-	return text, err
-}
 
 func gzipOf(text []byte) []byte {
 	var b bytes.Buffer
@@ -230,7 +215,7 @@ func UserDataText(encoded string) string {
 	if err != nil {
 		return ""
 	}
-	if text, err := gunzip(raw); err == nil {
+	if text, err := gunzip.Bytes(raw, maxUnpacked); err == nil {
 		return string(text)
 	}
 	return string(raw)

@@ -12,11 +12,9 @@ package userdata
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
 	"slices"
@@ -27,6 +25,7 @@ import (
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/gunzip"
 )
 
 const (
@@ -133,19 +132,15 @@ func (b *budget) decode(data []byte) ([]byte, error) {
 	if decoded, err := base64.StdEncoding.DecodeString(string(data)); err == nil {
 		data = decoded
 	}
-	if len(data) < 2 || data[0] != 0x1f || data[1] != 0x8b {
+	if !gunzip.Is(data) {
 		return data, nil
 	}
-	zr, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("decompressing user data: %w", err)
-	}
-	out, err := io.ReadAll(io.LimitReader(zr, int64(b.left)+1))
-	if err != nil {
-		return nil, fmt.Errorf("decompressing user data: %w", err)
-	}
-	if len(out) > b.left {
+	out, err := gunzip.Bytes(data, b.left)
+	switch {
+	case errors.Is(err, gunzip.ErrTooLarge):
 		return nil, fmt.Errorf("user data decompresses to more than %d bytes", maxDecompressed)
+	case err != nil:
+		return nil, fmt.Errorf("decompressing user data: %w", err)
 	}
 	b.left -= len(out)
 	return out, nil

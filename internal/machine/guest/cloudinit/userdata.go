@@ -8,7 +8,6 @@ package cloudinit
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -18,6 +17,8 @@ import (
 	"net/mail"
 	"net/textproto"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/gunzip"
 )
 
 // Limits on user data. EC2 allows 16 KiB before base64; the others bound what decompression, nesting and YAML's
@@ -91,15 +92,11 @@ func (p *parser) spend(n int) error {
 }
 
 func (p *parser) gunzip(data []byte) ([]byte, error) {
-	if len(data) < 2 || data[0] != 0x1f || data[1] != 0x8b {
+	if !gunzip.Is(data) {
 		return data, nil
 	}
-	zr, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("decompressing user data: %w", err)
-	}
-	out, err := io.ReadAll(io.LimitReader(zr, int64(p.left)+1))
-	if err != nil {
+	out, err := gunzip.Bytes(data, p.left)
+	if err != nil && !errors.Is(err, gunzip.ErrTooLarge) {
 		return nil, fmt.Errorf("decompressing user data: %w", err)
 	}
 	return out, p.spend(len(out))
