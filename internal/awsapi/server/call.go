@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"runtime/debug"
@@ -77,7 +78,7 @@ func (i *invocation) inProcess(ctx context.Context) (out any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			i.log(ctx, "call failed with an internal error", err)
+			i.log(ctx, slog.LevelError, "call failed with an internal error", err)
 		}
 	}()
 	if refused := i.handler.refused(i.call.Members, i.in); len(refused) > 0 {

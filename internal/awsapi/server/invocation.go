@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -100,8 +101,8 @@ func (i *invocation) dryRun(ctx context.Context) error {
 	return awserr.New("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").WithStatus(http.StatusPreconditionFailed)
 }
 
-func (i *invocation) log(ctx context.Context, what string, err error) {
-	i.s.cfg.Log.ErrorContext(ctx, what,
+func (i *invocation) log(ctx context.Context, level slog.Level, what string, err error) {
+	i.s.cfg.Log.Log(ctx, level, what,
 		"service", i.call.Service, "operation", i.call.Operation, "account", i.call.Account,
 		"region", i.call.Region, "requestId", i.call.RequestID, "err", err)
 }

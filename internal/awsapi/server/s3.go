@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -133,7 +134,7 @@ func (x *exchange) send(body io.ReadCloser) bool {
 			return true
 		}
 		if err != nil {
-			x.log(x.r.Context(), "an answer ended early", err)
+			x.log(x.r.Context(), slog.LevelError, "an answer ended early", err)
 			return false
 		}
 	}

@@ -395,7 +395,11 @@ func (x *exchange) clientError(svc *model.Service, err error) error {
 	if errors.As(err, &api) {
 		coded := (*awserr.Error)(nil)
 		if errors.As(err, &coded) && coded.Cause != nil {
-			x.log(x.r.Context(), "request failed", coded.Cause)
+			level := slog.LevelWarn // a refusal is no fault of Drydock's
+			if coded.ErrorFault() == smithy.FaultServer {
+				level = slog.LevelError
+			}
+			x.log(x.r.Context(), level, "request failed", coded.Cause)
 		}
 		if coded != nil && coded.Code == awserr.CodeNotImplemented {
 			return withSupports(coded, x.service, x.op)
@@ -405,7 +409,7 @@ func (x *exchange) clientError(svc *model.Service, err error) error {
 	if x.r.Context().Err() != nil {
 		return awserr.New("RequestTimeout", "The client went away.") // the client sees nothing of it
 	}
-	x.log(x.r.Context(), "request failed with an internal error", err)
+	x.log(x.r.Context(), slog.LevelError, "request failed with an internal error", err)
 	return internalFailure(svc)
 }
 
