@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -118,7 +119,11 @@ func mutate(ctx context.Context, log *slog.Logger, fn podMutation, planeID strin
 		r.Response.Patch, err = fn(ctx, planeID, req.Namespace, &pod)
 	}
 	if err != nil {
-		log.Error("pods cannot be changed", "plane", planeID, "namespace", req.Namespace, "err", err)
+		level := slog.LevelError
+		if errors.Is(err, context.Canceled) { // the API server no longer waits for the answer
+			level = slog.LevelInfo
+		}
+		log.Log(ctx, level, "pods cannot be changed", "plane", planeID, "namespace", req.Namespace, "err", err)
 		return
 	}
 	if r.Response.Patch != nil {

@@ -168,11 +168,13 @@ func setup(env *testscript.Env, bin string, most time.Duration) error {
 	env.Defer(func() {
 		limit.Stop()
 		down(bin, data, env.T().Log)
-		noteErrors(filepath.Base(env.WorkDir), data)
+		defer os.RemoveAll(data)
 		if tt, ok := env.T().(interface{ Failed() bool }); ok && tt.Failed() {
 			logs(data, env.T().Log)
 		}
-		os.RemoveAll(data)
+		if found := errorLines(data); found != nil {
+			env.T().Fatal("the daemon logged errors:\n" + strings.Join(found, ""))
+		}
 	})
 	return nil
 }
@@ -216,31 +218,16 @@ func endAll(data string) {
 	}
 }
 
-// errorsFile gets the lines of level ERROR in the logs of all scripts' daemons. CI prints it at its end. Such a line fails
-// the test of a package that logs it (testlog), but not a script, because some of them cause such lines on purpose.
-var errorsFile = os.Getenv("E2E_ERRORS")
-
-// noteErrors adds the lines of one script's daemon to errorsFile. The file is for reading only, so its own errors do not matter.
-func noteErrors(script, data string) {
-	log, err := os.ReadFile(filepath.Join(data, "drydock.log"))
-	if err != nil {
-		return // the script started no daemon, or another one's log is elsewhere
-	}
-	var found []byte
+// errorLines returns the lines of level ERROR in the log of a data folder's daemons. Like in the tests of packages (testlog),
+// such a line fails the script.
+func errorLines(data string) (found []string) {
+	log, _ := os.ReadFile(filepath.Join(data, "drydock.log")) // a script may start no daemon
 	for line := range bytes.Lines(log) {
 		if bytes.Contains(line, []byte(" level=ERROR ")) {
-			found = fmt.Appendf(found, "%s: %s", script, line)
+			found = append(found, string(line))
 		}
 	}
-	if len(found) == 0 {
-		return
-	}
-	f, err := os.OpenFile(errorsFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	_, _ = f.Write(found)
+	return found
 }
 
 // logs shows the ends of all logs of a data folder.
