@@ -327,6 +327,64 @@ func TestWhatFailsANewNodegroup(t *testing.T) {
 	}
 }
 
+// While the control plane of a new group does not answer, as after a crash, EKS does not know whether nodes have joined. It
+// decides when the control plane answers, also if the time to join has run out by then.
+func TestANewNodegroupWhoseControlPlaneIsGone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		joined, answers bool
+		status          ekstypes.NodegroupStatus
+		code            ekstypes.NodegroupIssueCode
+	}{
+		"nothing joined":   {answers: true, status: ekstypes.NodegroupStatusCreateFailed, code: ekstypes.NodegroupIssueCodeNodeCreationFailure},
+		"nodes had joined": {joined: true, answers: true, status: ekstypes.NodegroupStatusActive},
+		"for good":         {status: ekstypes.NodegroupStatusCreateFailed, code: ekstypes.NodegroupIssueCodeClusterUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, withClock, func(w *world) { w.timing.NodegroupTimeout = 2 * time.Hour })
+			w.cluster("dev", ekstypes.AuthenticationModeApi)
+			w.ec2.onLaunch(nil)
+			if _, err := w.client.CreateNodegroup(t.Context(), w.nodegroupInput("dev", "ng", 2)); err != nil {
+				t.Fatal(err)
+			}
+			w.eventually(func() error {
+				if n := len(w.ec2.running()); n != 2 {
+					return fmt.Errorf("%d instances", n)
+				}
+				return nil
+			})
+			var answers atomic.Bool
+			w.kubernetes().PrependReactor("list", "nodes", func(k8stesting.Action) (bool, runtime.Object, error) {
+				return !answers.Load(), nil, errors.New("connection refused")
+			})
+			w.restart()
+			if tt.joined {
+				for _, i := range w.ec2.running() {
+					w.boot(i, "")
+				}
+			}
+			w.pace = time.Minute
+			if began := w.fake.Now(); tt.answers {
+				w.eventually(func() error {
+					if w.fake.Since(began) < 3*time.Hour {
+						return errors.New("the time to join has not run out")
+					}
+					return nil
+				})
+				w.pace = time.Second
+				answers.Store(true)
+			}
+			g := w.waitNodegroup("dev", "ng", tt.status)
+			if tt.code == "" {
+				return
+			}
+			if len(g.Health.Issues) != 1 || g.Health.Issues[0].Code != tt.code {
+				t.Errorf("issues = %s", asJSON(g.Health.Issues))
+			}
+		})
+	}
+}
+
 // With --timing aws, creating a cluster and a node group takes as long as on AWS. The test does not
 // measure how much longer: the clock advances whenever the test checks.
 func TestAWSTiming(t *testing.T) {

@@ -239,11 +239,18 @@ func (s *Service) timeout() time.Duration {
 }
 
 // createTrouble handles an error during creation. It retries until the timeout, unless the error is
-// final, and then fails the group with an issue.
+// final, and then fails the group with an issue. What is not about the group says nothing about its
+// nodes, such as a control plane that does not answer yet after a crash: it has as much time again.
 func (w *work) createTrouble(ctx context.Context, cause error) (time.Duration, error) {
-	found := issueOf(cause)
-	if w.s.Clock.Since(w.g.Since) < w.s.timeout() && !final(cause) {
+	found, limit := issueOf(cause), w.s.timeout()
+	if found == nil {
+		limit *= 2
+	}
+	if w.s.Clock.Since(w.g.Since) < limit && !final(cause) {
 		return 0, cause
+	}
+	if errors.Is(cause, plane.ErrNoAnswer) {
+		found = new(errUnreachable(w.cluster.Name()))
 	}
 	if found == nil {
 		found = new(issue(ekstypes.NodegroupIssueCodeInternalFailure, cause.Error()))
