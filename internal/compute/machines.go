@@ -37,6 +37,18 @@ func (m *Machines) Stop(ctx context.Context, account, region, instanceID string)
 	return nil
 }
 
+// ReplaceDisk implements ec2.Machines. Snapshots hold no files of machines that run containers.
+func (m *Machines) ReplaceDisk(instanceID, snapshotID string) error {
+	if err := errors.Join(m.boxes.RemoveDisk(instanceID), m.cfg.Disks.Remove(instanceID)); err != nil || snapshotID == "" {
+		return err
+	}
+	data, ok, err := m.cfg.Disks.Load(snapshotID)
+	if err != nil || !ok {
+		return err
+	}
+	return m.cfg.Disks.Save(instanceID, data)
+}
+
 // keepsDisk reports whether an instance that is off may boot again.
 func (m *Machines) keepsDisk(account, region, instanceID string) bool {
 	i, ok := m.cfg.EC2.InstanceByID(account, region, instanceID)

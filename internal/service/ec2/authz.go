@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
+	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
 	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
 	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
 	"github.com/drydock-dev/drydock/internal/service/ec2/placement"
@@ -150,6 +151,7 @@ var authzKinds = map[string]authzKind{
 	"vpc-flow-log":              stored(record.FlowLogs, noKeys),
 	"image":                     authzImage,
 	"snapshot":                  authzSnapshot,
+	"replace-root-volume-task":  stored(instance.RootTasks, noKeys),
 }
 
 // serviceOwner is ec2:VpceServiceOwner of the services that AWS offers, and there are no others.
@@ -309,7 +311,7 @@ var authzPrefixes = map[string]string{
 	"pcx": "vpc-peering-connection", "vpce": "vpc-endpoint", "eice": "instance-connect-endpoint", "pl": "prefix-list",
 	"tgw": "transit-gateway", "tgw-attach": "transit-gateway-attachment", "tgw-rtb": "transit-gateway-route-table",
 	"vgw": "vpn-gateway", "cgw": "customer-gateway", "vpn": "vpn-connection",
-	"fl": "vpc-flow-log", "ami": "image", "snap": "snapshot", "pg": "placement-group", "sir": "spot-instances-request",
+	"fl": "vpc-flow-log", "replacevol": "replace-root-volume-task", "ami": "image", "snap": "snapshot", "pg": "placement-group", "sir": "spot-instances-request",
 }
 
 // tagTargets are the resources whose tags a request changes.

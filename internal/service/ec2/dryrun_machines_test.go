@@ -36,6 +36,8 @@ func machineDryRuns(t *testing.T, w *world, template *string, instance ec2types.
 		"ModifySnapshotAttribute":           &awsec2.ModifySnapshotAttributeInput{SnapshotId: snap, OperationType: "add", UserIds: []string{"111122223333"}},
 		"ResetSnapshotAttribute":            &awsec2.ResetSnapshotAttributeInput{SnapshotId: snap, Attribute: "createVolumePermission"},
 		"DescribeSnapshotAttribute":         &awsec2.DescribeSnapshotAttributeInput{SnapshotId: snap, Attribute: "createVolumePermission"},
+		"CreateReplaceRootVolumeTask":       &awsec2.CreateReplaceRootVolumeTaskInput{InstanceId: instance.InstanceId},
+		"DescribeReplaceRootVolumeTasks":    &awsec2.DescribeReplaceRootVolumeTasksInput{},
 		"CreateImage":                       &awsec2.CreateImageInput{InstanceId: instance.InstanceId, Name: aws.String("other")},
 		"RegisterImage":                     &awsec2.RegisterImageInput{Name: aws.String("other"), RootDeviceName: instance.RootDeviceName, BlockDeviceMappings: []ec2types.BlockDeviceMapping{{DeviceName: root[0].DeviceName, Ebs: &ec2types.EbsBlockDevice{SnapshotId: root[0].Ebs.SnapshotId}}}},
 		"CopyImage":                         &awsec2.CopyImageInput{Name: aws.String("other"), SourceImageId: golden, SourceRegion: aws.String("us-east-1")},

@@ -2,6 +2,7 @@ package ec2_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -131,9 +132,10 @@ func (profiles) InstanceProfile(_ context.Context, account, name string) (ec2.Pr
 
 // fakeMachines records which machines are running.
 type fakeMachines struct {
-	mu      sync.Mutex
-	running map[string]machine.Instance
-	starts  int
+	mu       sync.Mutex
+	running  map[string]machine.Instance
+	starts   int
+	replaced []string // the snapshots of replaced disks
 }
 
 func (f *fakeMachines) Start(_ context.Context, m machine.Instance) error {
@@ -148,6 +150,16 @@ func (f *fakeMachines) Stop(_ context.Context, _, _, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.running, id)
+	return nil
+}
+
+func (f *fakeMachines) ReplaceDisk(id, snapshot string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, on := f.running[id]; on {
+		return errors.New("the disk of a running machine is replaced")
+	}
+	f.replaced = append(f.replaced, snapshot)
 	return nil
 }
 

@@ -121,6 +121,8 @@ func TestIPv6OnlyRefusals(t *testing.T) {
 	if len(eni.Ipv6Addresses) != 1 || len(eni.PrivateIpAddresses) != 0 || eni.PrivateIpAddress != nil || eni.PrivateDnsName != nil {
 		t.Errorf("interface %+v", eni)
 	}
+	_, err := w.AssociateAddress(ctx, &awsec2.AssociateAddressInput{AllocationId: aws.String(w.allocate(t)), NetworkInterfaceId: eni.NetworkInterfaceId})
+	wantError(t, err, "InvalidParameterValue", "The network interface '"+*eni.NetworkInterfaceId+"' has no private IPv4 address.")
 	must(w.DeleteNetworkInterface(ctx, &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: eni.NetworkInterfaceId}))(t)
 	nat := must(w.CreateNatGateway(ctx, &awsec2.CreateNatGatewayInput{SubnetId: sn.SubnetId, ConnectivityType: "private"}))(t).NatGateway
 	w.settle(t)

@@ -91,6 +91,9 @@ func machineOperations() []awsapi.Operation {
 		{Name: "GetEbsDefaultKmsKeyId", Members: "DryRun"},
 		{Name: "ModifyEbsDefaultKmsKeyId", Members: "DryRun KmsKeyId", Except: storage.CreateExcept},
 		{Name: "ResetEbsDefaultKmsKeyId", Members: "DryRun"},
+		{Name: "CreateReplaceRootVolumeTask", Members: "ClientToken DeleteReplacedRootVolume DryRun ImageId InstanceId SnapshotId TagSpecifications",
+			Except: "machines that run containers start with the image's files, and nothing can read the files of a replaced volume"},
+		{Name: "DescribeReplaceRootVolumeTasks", Members: "ReplaceRootVolumeTaskIds" + paged},
 		// Spot.
 		{Name: "RequestSpotInstances", Members: instance.SpotMembers(), Except: "hibernation"},
 		{Name: "DescribeSpotInstanceRequests", Members: "SpotInstanceRequestIds" + paged, Settled: awsapi.SettledWhen(instance.SpotSettled)},

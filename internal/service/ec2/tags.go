@@ -59,6 +59,7 @@ func taggables() []resource.Taggable {
 		keypair.Tagged(),
 		resource.Tagged(ec2types.ResourceTypeLaunchTemplate, launchtemplate.Templates),
 		resource.Tagged(ec2types.ResourceTypeVolume, storage.Volumes),
+		resource.Tagged(ec2types.ResourceTypeReplaceRootVolumeTask, instance.RootTasks),
 		resource.Tagged(ec2types.ResourceTypeSnapshot, storage.Snapshots),
 		resource.Tagged(ec2types.ResourceTypeImage, image.Images),
 		resource.Tagged(ec2types.ResourceTypeSpotInstancesRequest, instance.SpotRequests),

@@ -232,6 +232,9 @@ func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddr
 			return err
 		}
 		private := e.PrivateIP()
+		if private == "" {
+			return ec2err.InvalidParameterValue("The network interface '%s' has no private IPv4 address.", e.ID) // from memory
+		}
 		if in.PrivateIpAddress != nil {
 			private = *in.PrivateIpAddress
 			if !slices.Contains(e.Addresses, private) {

@@ -218,6 +218,13 @@ func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance
 				return fmt.Errorf("stopping %s for its reboot: %w", k.ID, err)
 			}
 		}
+	}
+	if i.RootTask != "" {
+		if err := s.completeRootTask(ctx, k, i); err != nil {
+			return fmt.Errorf("replacing the root volume of %s: %w", k.ID, err)
+		}
+	}
+	if s.machines != nil {
 		m, err := s.machine(resource.KeyScope(k), i)
 		if err != nil {
 			return err

@@ -30,13 +30,15 @@ type Instance struct {
 	Requester     string `json:",omitempty"` // the AWS service that launched it
 	LaunchIndex   int32  `json:",omitempty"`
 	ImageID       string
-	BaseImage     string `json:",omitempty"` // the name of the catalogue image whose operating system it runs
-	Type          string
-	Architecture  string
-	RootDevice    string
-	KeyName       string `json:",omitempty"`
-	ClientToken   string `json:",omitempty"`
-	LaunchTime    time.Time
+	// RootTask is the root volume replacement task that the machine has not completed yet.
+	RootTask     string `json:",omitempty"`
+	BaseImage    string `json:",omitempty"` // the name of the catalogue image whose operating system it runs
+	Type         string
+	Architecture string
+	RootDevice   string
+	KeyName      string `json:",omitempty"`
+	ClientToken  string `json:",omitempty"`
+	LaunchTime   time.Time
 
 	State            string
 	Since            time.Time // when it entered the state
@@ -111,6 +113,16 @@ type BlockDevice struct {
 	VolumeID            string
 	DeleteOnTermination bool `json:",omitempty"`
 	Attached            time.Time
+}
+
+// RootVolume returns the ID of the root volume, or "" if there is none.
+func (i Instance) RootVolume() string {
+	for _, d := range i.Devices {
+		if d.Name == i.RootDevice {
+			return d.VolumeID
+		}
+	}
+	return ""
 }
 
 // PrivateDNSName returns the instance's DNS name inside its VPC, or "" if it no longer has an

@@ -4,12 +4,14 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
@@ -124,6 +126,54 @@ func LaunchVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, devices 
 		i.Devices = append(i.Devices, record.BlockDevice{Name: d.Name, VolumeID: v.ID, DeleteOnTermination: d.DeleteOnTermination, Attached: v.Created})
 	}
 	return nil
+}
+
+// A RootSource is what the volume that replaces a root volume is created from.
+type RootSource struct {
+	SnapshotID string
+	SizeGiB    int32 // at least
+	Encrypted  bool
+	KMSKeyID   string
+}
+
+// ReplaceRoot creates a volume like an instance's root volume, and puts it in its place. It returns the ID of the old volume, which it
+// deletes or detaches. The caller stores i.
+func ReplaceRoot(tx *store.Tx, sc resource.Scope, i *record.Instance, source RootSource, deleteOld bool, now time.Time) (old string, err error) {
+	n := slices.IndexFunc(i.Devices, func(d record.BlockDevice) bool { return d.Name == i.RootDevice })
+	if n < 0 {
+		return "", ec2err.New("IncorrectInstanceState", "The instance '%s' has no root volume.", i.ID) // from memory
+	}
+	was, err := resource.Get(tx, Volumes, sc, i.Devices[n].VolumeID)
+	if err != nil {
+		return "", err
+	}
+	defaults, err := encryptionOf(tx, sc)
+	if err != nil {
+		return "", err
+	}
+	next := Volume{
+		ID: ids.Resource("vol"), Spec: was.Spec, Zone: was.Zone, ZoneID: was.ZoneID, Created: now,
+		Attachment: attachment{InstanceID: i.ID, Device: i.RootDevice, DeleteOnTermination: i.Devices[n].DeleteOnTermination, Time: now},
+	}
+	next.SnapshotID, next.SizeGiB = source.SnapshotID, max(was.SizeGiB, source.SizeGiB)
+	if !was.Encrypted { // an encrypted volume's key stays
+		next.Encrypted, next.KMSKeyID = source.Encrypted, source.KMSKeyID
+		defaults.apply(&next.Spec)
+	}
+	if err := Volumes.Create(tx, sc.Key(next.ID), next); err != nil {
+		return "", err
+	}
+	if deleteOld {
+		Volumes.Delete(tx, sc.Key(was.ID))
+	} else {
+		was.Attachment = attachment{}
+		if err := Volumes.Put(tx, sc.Key(was.ID), was); err != nil {
+			return "", err
+		}
+	}
+	i.Devices = slices.Clone(i.Devices)
+	i.Devices[n].VolumeID, i.Devices[n].Attached = next.ID, now
+	return was.ID, nil
 }
 
 // ReleaseVolumes deletes the volumes that belong to an instance and detaches the others, at most
