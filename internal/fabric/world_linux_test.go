@@ -191,6 +191,8 @@ type question struct {
 	source  netip.AddrPort
 	to      netip.AddrPort
 	verdict *reach.Verdict
+	allowed bool // by the verdict and, if it is about a Service, by kube-proxy
+	service bool
 	end     string // where it should arrive
 	reached string // where it arrived
 	err     error
@@ -310,6 +312,7 @@ func ask(r *rand.Rand, w *reachtest.World, seed uint64, count int) []*question {
 			q.flow.Port = 0
 		}
 		q.verdict = w.Check(q.flow)
+		q.allowed = q.verdict.Reachable
 		if q.flow.Protocol == reach.UDP && dst.Is4() && slices.Contains(reachtest.PodHosts, dst.As4()[3]) {
 			continue // the machine answers a datagram from its primary address
 		}
@@ -392,9 +395,106 @@ func (l *lab) translators(w *reachtest.World, questions []*question) {
 	}
 }
 
+// askServices makes questions about Services, from machines and from the internet, to cluster IPs and node ports.
+func askServices(r *rand.Rand, w *reachtest.World, seed uint64) []*question {
+	const count = 12
+	var out []*question
+	denied := 0
+	for range 20 * count {
+		if len(out) == count {
+			break
+		}
+		s := reachtest.Pick(r, w.Services...)
+		q := &question{flow: reach.Flow{Protocol: reach.TCP}, to: s.ClusterIP, service: true}
+		port := uint16(60768 + (int(seed)*count+len(out))%4000) // not that of another question
+		source := reach.Ports{{From: port, To: port}}
+		from, client := reach.Addr(reach.Client), reach.Client
+		if r.IntN(10) < 8 {
+			e := w.Get(reachtest.Pick(r, w.Sources...)).(*reach.Interface)
+			if !e.Attached || e.ID == s.On {
+				continue // nothing is sent, or nothing leaves the machine
+			}
+			q.from, from, client = e.ID, reach.At(e.ID), e.Addresses[0].Private
+		}
+		node, at := "", netip.Addr{}
+		if q.from == "" || r.IntN(2) == 0 {
+			e := w.Get(reachtest.Pick(r, w.Sources...)).(*reach.Interface)
+			if at = e.Addresses[0].Private; q.from == "" || r.IntN(4) == 0 {
+				at = e.Addresses[0].Public
+			}
+			if !at.IsValid() || !e.Attached || e.ID == q.from {
+				continue
+			}
+			node, q.to = e.ID, netip.AddrPortFrom(at, s.NodePort)
+		}
+		q.source = netip.AddrPortFrom(client, port)
+		q.verdict, q.allowed = w.CheckService(s, from, node, at, source)
+		if skip(w, q) || !q.allowed && denied == count/2 {
+			continue
+		}
+		q.end = s.On
+		if !q.allowed {
+			denied++
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// proxies does on every machine what kube-proxy does for the Services of a world.
+func (l *lab) proxies(w *reachtest.World) {
+	v4 := families[0]
+	table := &nftables.Table{Name: "services", Family: nftables.TableFamilyIPv4}
+	is := func(offset uint32, a netip.Addr) []expr.Any {
+		return rule(v4.addr(1, offset), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: a.AsSlice()})
+	}
+	for id, ns := range l.hosts {
+		e, ok := w.Get(id).(*reach.Interface)
+		if !ok {
+			continue
+		}
+		conn, err := nftables.New(nftables.WithNetNSFd(ns.fd))
+		if err != nil {
+			l.Fatal(err)
+		}
+		conn.AddTable(table)
+		conn.DelTable(table)
+		conn.AddTable(table)
+		chain := func(name string, hook *nftables.ChainHook, priority *nftables.ChainPriority) func(...any) {
+			c := conn.AddChain(&nftables.Chain{Name: name, Table: table, Type: nftables.ChainTypeNAT, Hooknum: hook, Priority: priority})
+			return func(parts ...any) { conn.AddRule(&nftables.Rule{Table: table, Chain: c, Exprs: rule(parts...)}) }
+		}
+		in := chain("in", nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
+		out := chain("out", nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
+		leave := chain("leave", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+		const masquerade = 0x4000 // kube-proxy's mark
+		own := e.Addresses[0].Private
+		for _, s := range w.Services {
+			port := func(n uint16) []expr.Any {
+				return rule(protocolIs(unix.IPPROTO_TCP), transport(reg(0), 2, 2), &expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: u16(n)})
+			}
+			lead := rule(value(1, s.Endpoint.Addr().AsSlice()), value(2, u16(s.Endpoint.Port())),
+				&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1, RegProtoMin: 2})
+			out(port(s.ClusterIP.Port()), is(v4.dst, s.ClusterIP.Addr()), lead)
+			switch {
+			case id == s.On:
+				in(port(s.NodePort), is(v4.dst, own), lead)
+			case s.Local:
+				in(port(s.NodePort), is(v4.dst, own), drop)
+			default:
+				in(port(s.NodePort), is(v4.dst, own), setMark(0, masquerade), lead)
+			}
+		}
+		leave(marked(expr.CmpOpEq, masquerade, masquerade), value(1, own.AsSlice()), &expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1})
+		if err := conn.Flush(); err != nil {
+			l.Fatal(err)
+		}
+	}
+}
+
 // TestPacketsAgainstVerdicts builds random networks and compares each verdict of package reach with a real connection.
 // A connection that the verdict allows must reach the right place, and no other may be made. The networks have what
-// package reachtest draws. Not compared are flows from interfaces that are not attached, and flows through a translator
+// package reachtest draws, with Services, for which every machine translates addresses as kube-proxy does. Not compared are flows from interfaces that are not attached, and flows through a translator
 // whose choice of port decides.
 //
 // DRYDOCK_WORLDS sets the number of networks, and DRYDOCK_SEED the first.
@@ -411,12 +511,15 @@ func TestPacketsAgainstVerdicts(t *testing.T) {
 	}
 	l := newLab(t)
 	var allowed, denied, unexplained, wrong int
+	services := map[bool]int{} // by whether they are reached
 	kinds, reasons := map[string]int{}, map[Reason]int{}
 	for seed := uint64(first); seed < uint64(first+worlds); seed++ {
 		w := reachtest.Random(seed)
 		questions := ask(rand.New(rand.NewPCG(seed, 9)), w, seed, 40)
 		l.build(w.Snapshot)
+		questions = append(questions, askServices(rand.New(rand.NewPCG(seed, 19)), w, seed)...)
 		l.translators(w, questions)
+		l.proxies(w)
 		each := func(qs []*question, do func(*question)) {
 			var wg sync.WaitGroup
 			for _, q := range qs {
@@ -426,7 +529,7 @@ func TestPacketsAgainstVerdicts(t *testing.T) {
 		}
 		each(questions, func(q *question) {
 			wait := 150 * time.Millisecond
-			if q.verdict.Reachable {
+			if q.allowed {
 				wait = 3 * time.Second
 			}
 			l.try(q, wait)
@@ -437,7 +540,7 @@ func TestPacketsAgainstVerdicts(t *testing.T) {
 		}
 		var again []*question
 		for _, q := range questions {
-			if q.verdict.Reachable {
+			if q.allowed {
 				continue
 			}
 			// Packets and their replies have the source's port, unless a translator chose another.
@@ -457,7 +560,7 @@ func TestPacketsAgainstVerdicts(t *testing.T) {
 		})
 		unexplained += len(again)
 		for _, q := range questions {
-			if ok := q.reached != "" && q.reached == q.end; ok != q.verdict.Reachable || q.reached != "" && !q.verdict.Reachable {
+			if ok := q.reached != "" && q.reached == q.end; ok != q.allowed || q.reached != "" && !q.allowed {
 				wrong++
 				var lost []Drop
 				for _, d := range drops {
@@ -470,7 +573,10 @@ func TestPacketsAgainstVerdicts(t *testing.T) {
 					t.FailNow()
 				}
 			}
-			if q.verdict.Reachable {
+			if q.service {
+				services[q.allowed]++
+			}
+			if q.allowed {
 				allowed++
 				for _, h := range q.verdict.Forward {
 					kinds[h.Kind]++
@@ -480,5 +586,5 @@ func TestPacketsAgainstVerdicts(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d connections, %d refusals (%d without a dropped packet)\n%v\n%v", allowed, denied, unexplained, kinds, reasons)
+	t.Logf("%d connections, %d refusals (%d without a dropped packet); of these to Services: %d and %d\n%v\n%v", allowed, denied, unexplained, services[true], services[false], kinds, reasons)
 }

@@ -17,6 +17,8 @@ type World struct {
 	// Destinations are addresses worth sending to, Sources the IDs of interfaces worth sending from.
 	Destinations []netip.Addr
 	Sources      []string
+	// Services are Kubernetes Services on its machines.
+	Services []Service
 }
 
 // A maker builds random networks from few values, so that they interact.
@@ -306,7 +308,9 @@ func Random(seed uint64) *World {
 	}
 	m.hub(vpcs)
 	m.destinations = append(m.destinations, ip("3.5.0.9"), ip("198.51.100.4"), ip("10.0.0.99"), ip("10.7.0.1"), ip("2001:db8::1"), ip("192.168.1.1"), ip("2001:db8::1"), ip("3.5.0.10"), ip("198.51.100.5"))
-	return &World{Snapshot: m.d.Snapshot(), Destinations: m.destinations, Sources: m.sources}
+	w := &World{Snapshot: m.d.Snapshot(), Destinations: m.destinations, Sources: m.sources}
+	w.Services = services(rand.New(rand.NewPCG(seed, 17)), w)
+	return w
 }
 
 func cidr(s string) netip.Prefix { return netip.MustParsePrefix(s) }
