@@ -34,6 +34,8 @@ type DaemonInfo struct {
 	// daemon exits.
 	Token   string `json:"token,omitempty"`
 	LogFile string `json:"logFile,omitempty"`
+	// Internet says that machines that run containers may reach the real internet.
+	Internet bool `json:"internet,omitempty"`
 	// Notice is shown to the user at startup, if not empty.
 	Notice string `json:"notice,omitempty"`
 }

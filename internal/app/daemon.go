@@ -69,6 +69,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 		SecretAccessKey: wellKnownKey,
 		Token:           rand.Text(),
 		LogFile:         os.Getenv("DRYDOCK_LOG_FILE"),
+		Internet:        cfg.Internet,
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	if err := d.assemble(ctx); err != nil {

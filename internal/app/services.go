@@ -395,7 +395,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
 		Balancers: balancers{d.traffic}, ConnectKeys: d.connect.Keys, SerialKeys: d.connect.SerialKeys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		HostRole: d.hostRole, ClusterRole: d.networkOf,
-		Boxes: filepath.Join(d.cfg.DataDir, "machines"), CA: ca, NodeRuntime: d.cfg.NodeRuntime,
+		Boxes: filepath.Join(d.cfg.DataDir, "machines"), CA: ca, NodeRuntime: d.cfg.NodeRuntime, Internet: internet(d.cfg.Internet),
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes, d.store}.at}.Unauthorized,
 	})
 	if err != nil {
@@ -421,6 +421,14 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		Services: operations, AWS: http.HandlerFunc(d.serveAWS), OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Listeners: &d.podListeners, Journal: d.journal, Log: d.log,
 	})
 	return nil
+}
+
+// internet returns the way of machines that run containers to the internet, or nil if there is none.
+func internet(on bool) *compute.Internet {
+	if !on {
+		return nil
+	}
+	return compute.RealInternet()
 }
 
 // register creates the modules of all services and registers them with the server and the authorizer.

@@ -47,6 +47,7 @@ type DaemonConfig struct {
 	StrictImages  bool // only ECR and AWS's own registries have images
 	WarmSpares    int
 	NodeRuntime   string // simulated, containers or auto
+	Internet      bool   // machines that run containers reach the real internet
 	Etcd          EtcdConfig
 	// Quotas are increased service quotas, by a name in Quotas.
 	Quotas map[string]int

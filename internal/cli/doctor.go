@@ -57,8 +57,13 @@ The exit code is 1 if no containers can run.`,
 				if err := o.printJSON(r); err != nil {
 					return err
 				}
-			} else if err := o.printProbe(r); err != nil {
-				return err
+			} else {
+				if err := o.printProbe(r); err != nil {
+					return err
+				}
+				if info, err := o.readInfo(); err == nil && info.Internet {
+					fmt.Fprintf(o.streams.Out, "\n%s\n", internetOn)
+				}
 			}
 			if !r.Available {
 				return &ExitError{Code: 1, Err: errors.New("nodes cannot run containers on this machine; simulated nodes work everywhere")}
@@ -84,6 +89,20 @@ func (o *globalOptions) printProbe(r probe.Report) error {
 		}
 	}
 	return nil
+}
+
+// internetOn is said of a daemon that runs with --internet on.
+const internetOn = "internet on: machines that run containers reach the real internet through NAT gateways, or with public addresses through internet gateways"
+
+// internet says whether machines that run containers reach the real internet, of a daemon that runs with --internet on.
+func internet(r probe.Report) string {
+	switch {
+	case !r.Available:
+		return "on, but only machines that run containers reach it"
+	case !r.Has(probe.Internet):
+		return "on, but not for machines here: see drydock doctor containers"
+	}
+	return "on, for machines that run containers"
 }
 
 // runtimes says which kinds of machines can run here, and why not.

@@ -28,6 +28,9 @@ func newStatus(o *globalOptions) *cobra.Command {
 			fmt.Fprintf(o.streams.Out, "Drydock %s, process %d, up %s\n", s.Version, s.PID, s.Uptime)
 			fmt.Fprintf(o.streams.Out, "endpoint %s   data %s   timing %s   instances %d   store keys %d   data version %d\n",
 				s.URL, s.DataDir, s.Timing, s.Nodes, s.StoreKeys, s.DataVersion)
+			if s.Internet {
+				fmt.Fprintln(o.streams.Out, internetOn)
+			}
 			switch n := len(s.Unreadable); n {
 			case 0:
 			case 1:

@@ -46,6 +46,7 @@ type upOptions struct {
 	images        string
 	warmSpares    int
 	nodeRuntime   string
+	internet      string
 	etcd          EtcdConfig
 	quotas        map[string]int
 }
@@ -85,6 +86,7 @@ names another address, it creates credentials, which "drydock env" prints.`,
 	f.BoolVar(&up.refuseFast, "refuse-fast", false, "reset connections that a cluster's endpoint access refuses, instead of leaving them unanswered for 30 seconds (for test suites)")
 	f.StringVar(&up.images, "images", "assumed", "which images nodes find in registries other than ECR's: assumed, all of them; strict, none")
 	f.StringVar(&up.nodeRuntime, "node-runtime", "simulated", "what runs instances, and pods of Fargate profiles, without the tag drydock:runtime: simulated, containers (see drydock doctor containers), or auto, containers if possible")
+	f.StringVar(&up.internet, "internet", "off", "whether machines that run containers reach the real internet, as far as their network lets them: on or off")
 	f.IntVar(&up.warmSpares, "warm-spares", 1, "number of control planes to keep ready for new clusters")
 	f.StringSliceVar(&up.etcd.Endpoints, "etcd-endpoints", nil, "use this etcd instead of the embedded one")
 	f.StringVar(&up.etcd.CAFile, "etcd-cacert", "", "CA certificate of the external etcd")
@@ -115,6 +117,9 @@ func (up *upOptions) config() (DaemonConfig, error) {
 	if !slices.Contains([]string{"simulated", "containers", "auto"}, up.nodeRuntime) {
 		return DaemonConfig{}, fmt.Errorf("--node-runtime %q is neither simulated nor containers nor auto", up.nodeRuntime)
 	}
+	if up.internet != "on" && up.internet != "off" {
+		return DaemonConfig{}, fmt.Errorf("--internet %q is neither on nor off", up.internet)
+	}
 	if up.warmSpares < 0 {
 		return DaemonConfig{}, errors.New("--warm-spares cannot be negative")
 	}
@@ -143,6 +148,7 @@ func (up *upOptions) config() (DaemonConfig, error) {
 		StrictImages:  up.images == "strict",
 		WarmSpares:    up.warmSpares,
 		NodeRuntime:   up.nodeRuntime,
+		Internet:      up.internet == "on",
 		Etcd:          up.etcd,
 		Quotas:        up.quotas,
 	}, nil
@@ -163,7 +169,11 @@ func (up *upOptions) describe(info api.DaemonInfo, dc DaemonConfig) {
 	up.progress("  AWS endpoint   %s  (https on the same port)", info.URL)
 	up.progress("  data           %s", where)
 	up.progress("  credentials    access key %s, region us-east-1", info.AccessKeyID)
-	up.progress("  nodes          %s", runtimes(probe.Run()))
+	report := probe.Run()
+	up.progress("  nodes          %s", runtimes(report))
+	if info.Internet {
+		up.progress("  internet       %s", internet(report))
+	}
 	if info.LogFile != "" {
 		up.progress("  log            %s", info.LogFile)
 	}

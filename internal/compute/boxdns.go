@@ -114,7 +114,7 @@ func (n *boxNetwork) answerDNS(in machine.Instance, query []byte, size int) ([]b
 	name := strings.TrimSuffix(q.Name.String(), ".")
 	ctx, cancel := context.WithTimeout(context.Background(), dnsPatience)
 	defer cancel()
-	all, err := n.guests.resolve(ctx, in, name)
+	all, outside, err := n.resolve(ctx, in, name)
 	if de, ok := errors.AsType[*net.DNSError](err); ok && !de.IsNotFound {
 		return nil, false
 	}
@@ -123,7 +123,9 @@ func (n *boxNetwork) answerDNS(in machine.Instance, query []byte, size int) ([]b
 		code = dnsmessage.RCodeNameError
 	}
 	addresses := slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !a.Is4() || q.Type != dnsmessage.TypeA })
-	n.learn(ctx, in, name, addresses...)
+	if !outside {
+		n.learn(ctx, in, name, addresses...)
+	}
 	out, err := answerOf(&m, addresses, code, size)
 	return out, err == nil
 }

@@ -46,6 +46,7 @@ type boxNetwork struct {
 	done    <-chan struct{} // closed when the run of the host that has the network has ended
 	current *fabric.State
 	warned  bool // that there are too many simulated machines
+	leaves  bool // packets leave for the internet, in the current run of the host
 
 	mu    sync.Mutex
 	boxes map[string]*boxLinks // by instance ID
@@ -230,6 +231,9 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 			e.Dark = dark[owner]
 		}
 		merge(out, st, seen)
+	}
+	if n.leaves {
+		out.Outside, out.Inside = wholeInternet, insideOf(snapshots)
 	}
 	n.mu.Lock()
 	n.owners = owners
@@ -428,6 +432,7 @@ func (n *boxNetwork) serve(ctx context.Context, done <-chan struct{}) error {
 	n.served[inside.Service{Network: "tcp", Port: dnsPort}], n.served[inside.Service{Network: "udp", Port: dnsPort}] = true, true
 	n.metadata = metadata
 	go func() { _ = server.Serve(metadata) }() // until the run ends
+	n.leave(ctx, done)
 	return nil
 }
 

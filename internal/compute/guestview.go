@@ -18,18 +18,24 @@ func (g *guests) now(ctx context.Context, in machine.Instance) (*reach.Snapshot,
 
 // resolve resolves a name as the DNS server of an instance's VPC does.
 func (g *guests) resolve(ctx context.Context, in machine.Instance, name string) ([]netip.Addr, error) {
+	r, err := g.resolution(ctx, in, name)
+	return r.Addresses, err
+}
+
+// resolution is resolve with more of the answer.
+func (g *guests) resolution(ctx context.Context, in machine.Instance, name string) (reach.Resolution, error) {
 	s, err := g.now(ctx, in)
 	if err != nil {
-		return nil, err
+		return reach.Resolution{}, err
 	}
 	r := s.Resolve(reach.At(in.ID), name)
 	if r.Silent {
-		return nil, noAnswer(in.PrivateIP, name)
+		return reach.Resolution{}, noAnswer(in.PrivateIP, name)
 	}
 	if len(r.Addresses) == 0 {
-		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+		return reach.Resolution{}, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
-	return r.Addresses, nil
+	return r, nil
 }
 
 // errNoEcho means that the network lets an echo through, but nothing answers it.

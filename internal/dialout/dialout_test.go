@@ -38,3 +38,46 @@ func TestDialerRefusesThisMachine(t *testing.T) {
 		}
 	}
 }
+
+func TestOnInternet(t *testing.T) {
+	for address, want := range map[string]bool{
+		"192.0.32.8": true, "8.8.8.8": true, "100.128.0.1": true, "172.32.0.1": true, "2606:4700::1111": true,
+		"127.0.0.1": false, "::ffff:127.0.0.1": false, "169.254.169.254": false, "fe80::1": false, "fd00:ec2::254": false, "255.255.255.255": false, "224.0.0.1": false,
+		"0.1.2.3": false, "10.1.2.3": false, "100.64.0.1": false, "172.16.0.1": false, "172.31.255.255": false, "192.168.1.1": false, "198.51.100.7": false, "198.19.0.1": false,
+		"::ffff:10.0.0.1": false, "fd00::1": false, "64:ff9b::a00:1": false, "2002:a00:1::1": false,
+	} {
+		if err := OnInternet(netip.MustParseAddr(address)); (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range own {
+		p, err := netip.ParsePrefix(o.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []netip.Addr{p.Addr(), p.Masked().Addr()} {
+			if OnInternet(a) == nil {
+				t.Errorf("%s of this machine is on the internet", a)
+			}
+		}
+	}
+}
+
+// A dialer of the internet refuses this machine's addresses, also if a name resolves to them.
+func TestInternetRefusesThisMachine(t *testing.T) {
+	for _, network := range []string{"tcp4", "udp4"} {
+		for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "10.0.0.1"} {
+			conn, err := Internet(time.Minute).DialContext(t.Context(), network, net.JoinHostPort(host, "9"))
+			if err == nil {
+				conn.Close()
+				t.Errorf("%s %s was dialled", network, host)
+			} else if !strings.Contains(err.Error(), "loopback") && !strings.Contains(err.Error(), "not an address of the internet") {
+				t.Errorf("%s %s: %v", network, host, err)
+			}
+		}
+	}
+}

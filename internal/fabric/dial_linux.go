@@ -66,7 +66,7 @@ func (f *Fabric) place(id string, v6 bool) (ns *namespace, device string, own ne
 		return nil, "", own, net.ErrClosed
 	}
 	if id == "" {
-		return f.outside, "internet", own, nil
+		return f.outside, outsideDevice, own, nil
 	}
 	l := f.links[id]
 	if l == nil || !l.borrowed {

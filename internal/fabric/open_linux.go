@@ -131,7 +131,7 @@ func (f *Fabric) openOutside() error {
 	if err := up(f.outside.nl, "lo"); err != nil {
 		return err
 	}
-	if err := f.wire(outsideID, f.outside, "internet"); err != nil {
+	if err := f.wire(outsideID, f.outside, outsideDevice); err != nil {
 		return err
 	}
 	// Everything that arrives is for this host. The local table says so, because the kernel replies to echoes from its
@@ -167,7 +167,7 @@ func (f *Fabric) openOutside() error {
 			return fmt.Errorf("delete the rule of the local table: %w", err)
 		}
 	}
-	if err := f.outside.accept("internet"); err != nil {
+	if err := f.outside.accept(outsideDevice); err != nil {
 		return err
 	}
 	// The main table answers ARP requests (see proxy_arp), all with the same address.

@@ -104,10 +104,8 @@ func (p *program) fixed() {
 	for _, c := range notPublic[p.f.v6] {
 		p.rs.put("private", span(0, c.Addr(), last(c)))
 	}
-	for _, c := range p.Outside {
-		if p.f.has(c) {
-			p.rs.put("outside", span(0, c.Masked().Addr(), last(c.Masked())))
-		}
+	for _, x := range p.outside() {
+		p.rs.put("outside", span(0, x.from, x.to))
 	}
 
 	if p.f.v6 { // neighbour discovery

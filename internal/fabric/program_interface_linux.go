@@ -141,9 +141,13 @@ func (p *program) proxy(chain string, e *Interface, v *VPC) {
 			&expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: []byte{0x02}}, noMachine,
 			p.f.at(p.number(e.ID), p.f.dst), transport(reg(2), 2, 2), in("dark", reg(0)), drop)
 	}
+	anywhere := noMachine
+	if len(p.Outside) > 0 {
+		anywhere = rule(noMachine, p.f.at(0, p.f.dst), notIn("outside", reg(0)))
+	}
 	for _, port := range v.Proxy {
 		p.rs.add(chain, protocolIs(unix.IPPROTO_TCP), transport(reg(0), 2, 2), &expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: u16(port)},
-			noMachine, setMark(0, finalMark(service, vn, p.number(e.ID))), accept)
+			anywhere, setMark(0, finalMark(service, vn, p.number(e.ID))), accept)
 	}
 	for _, x := range []struct {
 		at       []netip.AddrPort

@@ -56,8 +56,11 @@ type program struct {
 	transits map[string]*Transit
 }
 
-// outsideID is the outside namespace's in numbers and ports.
-const outsideID = "outside"
+// outsideID is the outside namespace's in numbers and ports, and outsideDevice the device there.
+const (
+	outsideID     = "outside"
+	outsideDevice = "internet"
+)
 
 var notPublic = map[bool][]netip.Prefix{
 	false: {

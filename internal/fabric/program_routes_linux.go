@@ -237,6 +237,23 @@ func (p *program) leads(t *Transit, vpc string) bool {
 	})
 }
 
+// outside returns the parts of Outside that are not Inside.
+func (p *program) outside() []interval {
+	kinds := map[netip.Prefix]Kind{}
+	for _, c := range p.Outside {
+		kinds[c.Masked()] = Internet
+	}
+	for _, c := range p.Inside {
+		kinds[c.Masked()] = Blackhole
+	}
+	var all []Route
+	for c, kind := range kinds {
+		all = append(all, Route{Destination: c, Kind: kind})
+	}
+	slices.SortFunc(all, byDestination)
+	return slices.DeleteFunc(flatten(all, p.f.v6), func(x interval) bool { return x.Kind != Internet })
+}
+
 // An interval is a part of a route's destination that no longer route covers.
 type interval struct {
 	from, to netip.Addr

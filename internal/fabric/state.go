@@ -13,6 +13,9 @@ type State struct {
 	// Outside are the internet addresses that the fabric forwards to the outside namespace (see Fabric.Outside). Empty
 	// means that there is no internet; VPCs still reach each other's public addresses.
 	Outside []netip.Prefix `json:"outside,omitempty"`
+	// Inside are ranges within those of Outside that the fabric does not forward. A proxy answers there, as for addresses
+	// that are not Outside at all, but not for the rest of Outside.
+	Inside []netip.Prefix `json:"inside,omitempty"`
 }
 
 // A VPC is a network of its own. VPCs may have the same ranges.
@@ -21,8 +24,8 @@ type VPC struct {
 	CIDRs []netip.Prefix `json:"cidrs"`
 	// Services are the addresses that the fabric itself answers: instance metadata, DNS, time.
 	Services []netip.Addr `json:"services,omitempty"`
-	// Proxy are TCP ports at which the fabric itself answers for every IPv4 address that no machine has, for whoever
-	// connects there instead (see Fabric.ListenService). The filters do not apply to such connections.
+	// Proxy are TCP ports at which the fabric itself answers for every IPv4 address that no machine has and that is not
+	// outside, for whoever connects there instead (see Fabric.ListenService). The filters do not apply to such connections.
 	Proxy []uint16 `json:"proxy,omitempty"`
 	// ProxyTCP and ProxyUDP are single addresses and ports at which the fabric answers in the same way. For datagrams see
 	// Fabric.ListenServiceUDP.

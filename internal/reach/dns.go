@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -21,7 +22,10 @@ type Resolution struct {
 	// LoadBalancer is the load balancer whose name it is, if any.
 	LoadBalancer string `json:"loadBalancer,omitempty"`
 	// Private reports that only this VPC gets the answer.
-	Private     bool         `json:"private,omitempty"`
+	Private bool `json:"private,omitempty"`
+	// Outside is the name, at the end of aliases, that belongs neither to AWS nor to this network. Its address stands for one of
+	// the real internet.
+	Outside     string       `json:"-"`
 	Explanation *Explanation `json:"explanation,omitempty"`
 }
 
@@ -144,7 +148,7 @@ func (s *Snapshot) answer(r Resolution, n string, z *HostedZone, from Endpoint, 
 		return r.fail(KindName, n, "%s leads to %s through more than %d aliases", n, rec.Target, maxAliases)
 	}
 	next := s.resolve(from, rec.Target, aliases+1)
-	r.Addresses, r.Silent, r.LoadBalancer, r.Explanation = next.Addresses, next.Silent, next.LoadBalancer, next.Explanation
+	r.Addresses, r.Silent, r.LoadBalancer, r.Outside, r.Explanation = next.Addresses, next.Silent, next.LoadBalancer, next.Outside, next.Explanation
 	r.By += ", alias of " + rec.Target
 	if next.By != "" {
 		r.By += ", " + next.By
@@ -388,8 +392,39 @@ func (s *Snapshot) public(r Resolution, n string, from Endpoint, aliases int) Re
 		r.Addresses = []netip.Addr{stable(serviceRange, n)}
 		return r
 	}
-	r.Addresses = []netip.Addr{stable(worldRange, n)}
+	r.Addresses, r.Outside = []netip.Addr{stable(worldRange, n)}, n
 	return r
+}
+
+// Owned returns the public IPv4 addresses that belong to AWS or to this network, and those that names outside resolve to here.
+// All others are the real internet's.
+func (s *Snapshot) Owned() []netip.Prefix {
+	out := []netip.Prefix{serviceRange, worldRange}
+	add := func(a netip.Addr) {
+		if a.Is4() && !a.IsPrivate() {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	for r := range s.All {
+		switch r := r.(type) {
+		case *PrefixList:
+			if strings.HasPrefix(r.Name, "com.amazonaws.") {
+				out = append(out, r.CIDRs...)
+			}
+		case *Interface:
+			for _, a := range r.Addresses {
+				add(a.Public)
+			}
+		}
+	}
+	for _, h := range s.topology.hostNames {
+		for _, a := range h.Public {
+			add(a)
+		}
+	}
+	out = slices.DeleteFunc(out, func(p netip.Prefix) bool { return !p.Addr().Is4() })
+	slices.SortFunc(out, func(a, b netip.Prefix) int { return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits()) })
+	return slices.Compact(out)
 }
 
 func (s *Snapshot) prefixList(name string) *PrefixList {

@@ -64,6 +64,7 @@ func runScripts(t *testing.T, dir string, limit time.Duration, more func(*testsc
 			"etcdkeys":   etcdKeys,
 			"webimage":   webImage,
 			"startother": startOther,
+			"internet":   internet,
 		},
 	})
 }

@@ -2,11 +2,18 @@
 
 package containers
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"os"
+)
 
-func (r *Runtime) startHost() error {
-	return errors.New("machines that run containers need Linux")
-}
+var errNotLinux = errors.New("machines that run containers need Linux")
+
+func (r *Runtime) startHost() error { return errNotLinux }
+
+// Leave makes packets to the internet leave the network.
+func (r *Runtime) Leave(context.Context) (*os.File, error) { return nil, errNotLinux }
 
 func (r *Runtime) cleanUp() error { return nil }
 

@@ -180,5 +180,9 @@ func (i *instance) connectAddresses(ctx context.Context, all []simulated.PodAddr
 		return i.machine.Write(ctx, "/etc/cni/net.d/10-aws.conflist", []byte(managedCNI), 0o644)
 	}
 	// The container aws-node sees that, and writes the configuration without which the node is not Ready.
-	return i.machine.Write(ctx, launch.ReadyFile, nil, 0o644)
+	var ready []byte
+	if i.rt.options.Internet {
+		ready = []byte(i.in.PrivateIP.String())
+	}
+	return i.machine.Write(ctx, launch.ReadyFile, ready, 0o644)
 }

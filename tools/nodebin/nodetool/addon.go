@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -48,8 +49,10 @@ func awsNode() error {
 	signal.Notify(stopped, syscall.SIGTERM, syscall.SIGINT)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	var ready []byte
 	for waited := false; ; waited = true {
-		if _, err := os.Stat(launch.ReadyFile); err == nil {
+		var err error
+		if ready, err = os.ReadFile(launch.ReadyFile); err == nil {
 			break
 		}
 		if !waited {
@@ -69,7 +72,14 @@ func awsNode() error {
 		}
 		defer l.Close()
 	}
-	if err := markNodePorts(); err != nil {
+	var address netip.Addr // invalid if pods do not reach the internet with it
+	if len(ready) > 0 && os.Getenv("AWS_VPC_K8S_CNI_EXTERNALSNAT") != "true" {
+		var err error
+		if address, err = netip.ParseAddr(string(ready)); err != nil {
+			return fmt.Errorf("reading %s: %w", launch.ReadyFile, err)
+		}
+	}
+	if err := markConnections(address); err != nil {
 		return err
 	}
 	if err := replace(confFile, cniConf); err != nil {

@@ -10,12 +10,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/drydock-dev/drydock/internal/dialout"
 )
 
 // poolDir holds the addresses of the machine's pods. The file addresses lists those that the machine has, each with its
@@ -199,25 +203,42 @@ func rulesOf(address net.IP, table int) []*netlink.Rule {
 	return []*netlink.Rule{to, from}
 }
 
-// markNodePorts lets replies to connections that came to a port of the node leave by the device that they came in by, as the
-// VPC CNI plugin does with AWS_VPC_CNI_NODE_PORT_SUPPORT.
-func markNodePorts() error {
+// markConnections lets replies to connections that came to a port of the node leave by the device that they came in by, as the
+// VPC CNI plugin does with AWS_VPC_CNI_NODE_PORT_SUPPORT. If the node's address is given, connections of pods to the internet
+// leave by the first device, with that address, because only it may have a public one:
+// https://docs.aws.amazon.com/eks/latest/userguide/external-snat.html
+func markConnections(address netip.Addr) error {
 	r := netlink.NewRule()
 	mask := uint32(nodePortMark)
 	r.Family, r.Priority, r.Table, r.Mark, r.Mask = netlink.FAMILY_V4, marked, syscall.RT_TABLE_MAIN, nodePortMark, &mask
 	if err := netlink.RuleAdd(r); err != nil && !errors.Is(err, syscall.EEXIST) {
 		return fmt.Errorf("adding a routing rule: %w", err)
 	}
-	const rules = `add table ip aws-vpc-cni
+	mark, translate := "", ""
+	if address.Is4() {
+		var special []string
+		for _, p := range dialout.Special() {
+			special = append(special, p.String())
+		}
+		outside := fmt.Sprintf("ip daddr != { %s }", strings.Join(special, ", "))
+		mark = fmt.Sprintf("iifname \"eni*\" ct state new %s ct mark set ct mark or 0x80", outside)
+		translate = fmt.Sprintf(`chain postrouting {
+		type nat hook postrouting priority srcnat;
+		oifname "eth0" ip saddr != %[1]s %[2]s snat to %[1]s
+	}`, address, outside)
+	}
+	rules := fmt.Sprintf(`add table ip aws-vpc-cni
 delete table ip aws-vpc-cni
 table ip aws-vpc-cni {
 	chain prerouting {
 		type filter hook prerouting priority mangle;
 		iifname "eth0" fib daddr type local ct mark set ct mark or 0x80
+		%s
 		iifname "eni*" ct mark and 0x80 == 0x80 meta mark set meta mark or 0x80
 	}
+	%s
 }
-`
+`, mark, translate)
 	if err := runNFT(rules); err != nil {
 		return fmt.Errorf("marking connections to ports of the node: %w", err)
 	}

@@ -236,7 +236,7 @@ func (h *host) handle(c *net.UnixConn) {
 		answer(c, h.attachMore(*r.Attach))
 	case r.Serve != nil:
 		h.serve(c, *r.Serve)
-	case r.Dial != nil, r.Open != "":
+	case r.Dial != nil, r.Open != "", r.Outside:
 		f, err := h.socket(r)
 		if err != nil {
 			answer(c, err)
@@ -518,10 +518,13 @@ func (h *host) serve(c *net.UnixConn, s Service) {
 	}
 }
 
-// socket connects to a machine's socket, or a TCP address from a machine or from an interface that AWS manages.
+// socket opens the namespace of the internet, or connects to a machine's socket, or a TCP address from a machine or from an interface that AWS manages.
 func (h *host) socket(r HostRequest) (*os.File, error) {
-	if r.Open != "" {
+	switch {
+	case r.Open != "":
 		return open(r.Open)
+	case r.Outside:
+		return h.fabric.Outside()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialPatience)
 	defer cancel()

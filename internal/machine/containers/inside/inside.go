@@ -64,6 +64,8 @@ type HostRequest struct {
 	// Serve answers in the network, for all machines, until the connection is closed. After the response come messages:
 	// a Connection with its socket for each that was accepted, or a Datagram, which may be sent back as its answer.
 	Serve *Service `json:",omitempty"`
+	// Outside asks for the network namespace of the internet: see fabric.Leave. The response carries it.
+	Outside bool `json:",omitempty"`
 }
 
 // An Attachment says which device of a machine a network interface is. Attaching it again changes nothing.

@@ -85,4 +85,5 @@ const (
 	Programs   = "node programs"
 	Root       = "root"
 	Volumes    = "volumes"
+	Internet   = "internet"
 )

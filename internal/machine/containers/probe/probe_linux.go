@@ -33,7 +33,7 @@ func Run() Report {
 	if err != nil {
 		return newReport([]Check{{Proc, Missing, err.Error(), "sudo mount -t proc proc /proc"}})
 	}
-	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root), programs(), privileges(root), mounting()})
+	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root), programs(), privileges(root), mounting(), tun()})
 }
 
 // oldest is the first kernel that makes detached mounts read-only (mount_setattr). It also mounts overlay file systems in
@@ -60,6 +60,18 @@ func mounting() Check {
 		return Check{Volumes, Limited, err.Error() + ": machines do not show their EBS volumes, so claims are not mounted", "sudo apt-get install -y e2fsprogs && sudo modprobe loop"}
 	}
 	return Check{Volumes, OK, "ext4 by loop devices", ""}
+}
+
+// tun opens the device by which packets leave for the internet.
+func tun() Check {
+	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, os.ErrPermission) { // only root may open it, and containers need root anyway
+		return Check{Internet, Limited, "machines cannot reach the internet, even with drydock up --internet on: " + err.Error(), "sudo modprobe tun"}
+	}
+	return Check{Internet, OK, "/dev/net/tun, for drydock up --internet on", ""}
 }
 
 func kernel() Check {

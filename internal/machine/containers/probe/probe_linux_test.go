@@ -10,8 +10,8 @@ import (
 // A test of the probe itself can only check what holds on every machine.
 func TestEverythingMissingHasAReason(t *testing.T) {
 	r := Run()
-	if len(r.Checks) != 11 {
-		t.Errorf("%d checks, want 11: %v", len(r.Checks), r.Checks)
+	if len(r.Checks) != 12 {
+		t.Errorf("%d checks, want 12: %v", len(r.Checks), r.Checks)
 	}
 	for _, c := range r.Checks {
 		if c.Found == "" {

@@ -36,8 +36,9 @@ type Kubelet struct {
 	MemoryBytes uint64
 }
 
-// The files of aws-node on a machine. The daemon writes ReadyFile when the instance has addresses for pods. The container
-// aws-node writes PolicyModeFile, and the agent of network policies reads it.
+// The files of aws-node on a machine. The daemon writes ReadyFile when the instance has addresses for pods. It contains the node's
+// address if machines reach the internet, and is empty otherwise. The container aws-node writes PolicyModeFile, and the agent of
+// network policies reads it.
 const (
 	AWSNodeDir     = "/var/run/aws-node"
 	ReadyFile      = AWSNodeDir + "/ready"
