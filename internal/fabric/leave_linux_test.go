@@ -122,8 +122,11 @@ func TestLeave(t *testing.T) {
 	}()
 	silent := func(from, to, why string) {
 		t.Helper()
-		if got, err := l.get(from, to); err == nil {
-			t.Errorf("%s: %s reaches %q at %s", why, from, got, to)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if c, err := l.Dial(ctx, from, "tcp4", netip.AddrPort{}, netip.MustParseAddrPort(to)); err == nil {
+			c.Close()
+			t.Errorf("%s: %s reaches %s", why, from, to)
 		}
 	}
 	const server, web = "192.0.32.8:7070", "192.0.32.8:443"
