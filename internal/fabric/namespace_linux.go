@@ -64,12 +64,18 @@ func (ns *namespace) do(fn func() error) error {
 	})
 }
 
-// onThread runs fn on a thread that ends afterwards, so that it may change the thread's namespaces.
+// onThread runs fn on a thread that ends afterwards, so that it may change the thread's namespaces. It is not the main thread,
+// which would not end, and by which others see the process.
 func onThread(fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		done <- fn()
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			done <- onThread(fn) // on another thread, while this goroutine has the main one
+			runtime.UnlockOSThread()
+			return
+		}
+		done <- fn() // never unlocked: the thread ends with the goroutine
 	}()
 	return <-done
 }

@@ -26,6 +26,9 @@ func internet(ts *testscript.TestScript, _ bool, args []string) {
 	host, err := netlink.NewHandle()
 	ts.Check(err)
 	defer host.Close()
+	ns, err := os.Open("/proc/thread-self/ns/net")
+	ts.Check(err)
+	defer ns.Close()
 	type result struct {
 		l   net.Listener
 		err error
@@ -44,7 +47,7 @@ func internet(ts *testscript.TestScript, _ bool, args []string) {
 			defer own.Close()
 			attrs := netlink.NewLinkAttrs()
 			attrs.Name = "eth0"
-			r.err = own.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerNamespace: netlink.NsPid(os.Getpid())})
+			r.err = own.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerNamespace: netlink.NsFd(int(ns.Fd()))})
 			for _, dev := range []string{"lo", "eth0"} {
 				if r.err == nil {
 					var l netlink.Link
@@ -77,7 +80,7 @@ func internet(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := host.LinkByName(name)
 	ts.Check(err)
 	ts.Defer(func() {
-		if l, err := netlink.LinkByName(name); err == nil {
+		if l, err := netlink.LinkByName(name); err == nil { // its peer may have gone before
 			_ = netlink.LinkDel(l)
 		}
 	})
