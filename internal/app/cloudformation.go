@@ -70,21 +70,20 @@ func ofStacks() string {
 	return `
 ## Stacks
 
-CloudFormation creates, updates and deletes stacks of the types of resources in docs/cloudformation.md, which says what of each is handled.
-Other types are refused as AWS refuses types that it does not know. It differs from AWS in this:
+CloudFormation creates, updates and deletes stacks of the resource types in docs/cloudformation.md, which says which parts of each are handled.
+Other types are refused as AWS refuses types that it does not know. It differs from AWS as follows:
 
-- A property without an equal in the API call behind its type, or that the call would not honour, fails the resource with the text of HTTP 501. None is dropped silently.
-- Of custom resources there are those that docs/cloudformation.md lists.
-- Drift is looked for in the types that docs/cloudformation.md lists, and those can be imported; resources of others stay NOT_CHECKED.
+- A property that has no equivalent in the API call behind its type, or that the call would not honour, fails the resource with the text of HTTP 501. None is dropped silently.
+- The custom resources are those that docs/cloudformation.md lists.
+- Drift is detected in the types that docs/cloudformation.md lists, and those can be imported; resources of others stay NOT_CHECKED.
 - Stacks can be nested in at most ten levels.
-- DeletionPolicy Snapshot is refused.
 - TemplateURL also takes URLs below Drydock's own address, to which the AWS CLI uploads.
-- Of transforms there are AWS::LanguageExtensions and AWS::Include; AWS::Serverless and macros fail the stack or the change set. Refused are Hooks, and Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.
-  What a transform fails with is the error of CreateStack, UpdateStack and CreateChangeSet. AWS fails the stack or the change set later.
-- On instances there are cfn-signal and cfn-get-metadata, with or without credentials; cfn-init and cfn-hup say that they are not supported.
-- Dynamic references resolve parameters of SSM, not those that are SecureString, and no secrets.
+- The supported transforms are AWS::LanguageExtensions and AWS::Include; AWS::Serverless and macros fail the stack or the change set. The section Hooks is refused.
+  If a transform fails, CreateStack, UpdateStack and CreateChangeSet return its error. AWS fails the stack or the change set later.
+- Instances have cfn-signal and cfn-get-metadata, with or without credentials; cfn-init and cfn-hup say that they are not supported.
+- Dynamic references resolve parameters of SSM and secrets of Secrets Manager; ssm-secure works only where AWS allows it.
 - Notification ARNs are stored and returned; nothing is published.
-- Of the tags aws:cloudformation:* those of EC2 and Auto Scaling are set.
-- A KMS key is made twice if the daemon is killed between the call that creates it and the record of its ID: neither KMS's API nor its tags tell whose it is.
+- The tags aws:cloudformation:* are set only on resources of EC2 and Auto Scaling.
+- A KMS key is created twice if the daemon is killed between the call that creates it and the record of its ID: neither KMS's API nor its tags show whose it is.
 `
 }

@@ -53,15 +53,15 @@ func supported() ([]api.ServiceSupport, error) {
 const recorded = `
 ## What CloudTrail records
 
-LookupEvents returns the calls that change something, the calls of KMS's keys, and the reads that were denied or failed by a fault. Other reads are not recorded.
-The names in requestParameters and responseElements follow rules that were found in recorded events of AWS. They are approximated in this:
+LookupEvents returns the calls that change something, the calls that use KMS keys, and the reads that were denied or failed because of a fault. Other reads are not recorded.
+The names in requestParameters and responseElements follow rules derived from recorded events of AWS. Events differ from AWS's as follows:
 
-- Members of EC2 for which no recorded event was found have the name that the rules give them, which may be another on AWS. The same holds for defaults that
+- Members of EC2 for which we found no recorded event have the name that the rules give them, which may differ on AWS. The same applies to defaults that
   EC2 adds to a request.
 - Parameters or elements over 100 KB are omitted, and userAgent and errorMessage are cut at 1 KB, as on AWS.
 - The session token that STS returns is hidden. AWS shows it.
-- A call across accounts is recorded in both accounts only if it is one of STS or KMS.
-- Only STS, KMS and Systems Manager tell resources, and KMS not those of a call that names its key by an alias and is not answered with it.
+- A call across accounts is recorded in both accounts only if it is a call to STS or KMS.
+- Only events of STS, KMS and Systems Manager list resources. Those of KMS do not if the call names its key by an alias and the answer does not contain the key.
 - additionalEventData, apiVersion, eventContext, addendum and sessionCredentialFromConsole are absent.
 `
 
@@ -69,7 +69,7 @@ The names in requestParameters and responseElements follow rules that were found
 const ofEndpoints = `
 ## Endpoints of clusters
 
-A client that a cluster's endpoint access refuses waits, as on AWS, but gets another text, because Drydock cannot drop packets:
+A client that a cluster's endpoint access refuses waits, as on AWS, but gets a different error, because Drydock cannot drop packets:
 
 | | AWS | Drydock |
 |---|---|---|
@@ -81,8 +81,8 @@ A client that a cluster's endpoint access refuses waits, as on AWS, but gets ano
 
 ## Identity providers of clusters
 
-The API server of a cluster asks an OIDC provider for its keys from this machine, so that a provider on this machine or in its network
-will do: on EKS, it must be reachable from the internet. Its certificate must be issued by an authority that the daemon trusts;
+The API server of a cluster fetches the keys of an OIDC provider from this machine, so a provider on this machine or in its network
+is enough. On EKS, it must be reachable from the internet. Its certificate must be issued by an authority that the daemon trusts;
 ` + "`SSL_CERT_FILE`" + ` in the environment of ` + "`drydock up`" + ` names others. If the provider does not answer, the configuration becomes ACTIVE
 anyway, as on EKS, and tokens are refused until it answers; the API server tries again once a minute.
 `
@@ -105,12 +105,12 @@ Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a progra
 
 Pods of Fargate profiles run on simulated machines, or on machines that run containers (docs/containers.md). They differ from AWS as follows:
 
-- A pod that a claim, its profile's role, a full subnet or its security groups hold up is looked at again. Fargate looks once.
+- A pod that is held up by a claim, its profile's role, a full subnet or its security groups is tried again. Fargate tries once.
 - Containers of simulated machines write no logs, so the ConfigMap ` + "`aws-logging`" + ` sends none. It decides the event and the annotation.
-- On machines that run containers, the log router sends to CloudWatch Logs by the outputs cloudwatch_logs and cloudwatch, without templates in names and roles of its own.
-  Other outputs are left out, and an event says so. Of the filters, parser, kubernetes, grep, record_modifier and modify are available, and parsers of the formats regex and
-  json, whose expressions are Go's. With any other, the pod's logs are not sent: its annotation is ` + "`LoggingDisabled: LOGGING_NOT_AVAILABLE_IN_DRYDOCK`" + `.
-- What cannot be sent is tried again until the machine ends. Fluent Bit gives up. What a container prints at its end is lost if the kubelet has removed its log before it could be sent.
+- On machines that run containers, the log router sends to CloudWatch Logs through the outputs cloudwatch_logs and cloudwatch, without templates in names and without roles of its own.
+  Other outputs are left out, and an event says so. The available filters are parser, kubernetes, grep, record_modifier and modify, and parsers can have the formats regex and
+  json, with Go's regular expressions. With any other, the pod's logs are not sent: its annotation is ` + "`LoggingDisabled: LOGGING_NOT_AVAILABLE_IN_DRYDOCK`" + `.
+- Log lines that cannot be sent are retried until the machine ends. Fluent Bit gives up. The last lines of a container are lost if the kubelet removes its log before they are sent.
 - ` + "`flb_log_cw`" + ` has no effect: ` + "`drydock why pod`" + ` says what keeps logs from being sent.
 - On machines that run containers, connections to the instance metadata service are accepted and reset, and a pod may use more than the combination that it has
   requested: its machine is as large as its node says.
@@ -123,8 +123,8 @@ Nodes that run containers enforce NetworkPolicies (docs/running.md). These parts
 - The mode ` + "`strict`" + ` on a new node until its agent has started: the first pods there may send and receive everything for a moment. On EKS they wait.
 - ClusterNetworkPolicies and ApplicationNetworkPolicies, and with them domain names: their types do not exist, so kubectl refuses them.
 - Policies for IPv6, and policies on nodes of EKS Auto Mode: these have no effect.
-- The limit of a PolicyEndpoint's size, beyond which EKS writes several for one policy. Here there is always one.
-- Repairs of PolicyEndpoints that a user changes or deletes: they are written again only when what they mean changes.
+- The maximum size of a PolicyEndpoint, beyond which EKS writes several for one policy. Here there is always one.
+- Repairs of PolicyEndpoints that a user changes or deletes: they are written again only when their contents have to change.
 - ` + "`drydock why reach`" + ` does not know policies.
 `
 }
@@ -135,9 +135,9 @@ const ofNodes = `
 
 Session Manager, Run Command, EC2 Instance Connect and SSH work with unmodified clients ([docs/node-access.md](node-access.md)). These parts differ from AWS or are missing:
 
-- Of AWS's documents, SendCommand runs AWS-RunShellScript and AWS-UpdateSSMAgent, and associations run AWS-GatherSoftwareInventory, too. All others are refused, for example AWS-ConfigureAWSPackage, AWS-RunPatchBaseline,
-  AWS-RunRemoteScript, AWS-RunDocument, AWS-ApplyAnsiblePlaybooks, AWS-InstallApplication, AWS-ConfigureDocker and AWS-RunPowerShellScript. In documents of one's own, the only action is ` + "`aws:runShellScript`" + `.
-- Session documents are those of the session types Standard_Stream, InteractiveCommands, NonInteractiveCommands and Port. Sessions with containers of ECS and with Windows are missing.
+- Of AWS's documents, SendCommand runs AWS-RunShellScript and AWS-UpdateSSMAgent, and associations also run AWS-GatherSoftwareInventory. All others are refused, for example AWS-ConfigureAWSPackage, AWS-RunPatchBaseline,
+  AWS-RunRemoteScript, AWS-RunDocument, AWS-ApplyAnsiblePlaybooks, AWS-InstallApplication, AWS-ConfigureDocker and AWS-RunPowerShellScript. In your own documents, the only action is ` + "`aws:runShellScript`" + `.
+- Session documents are those of the session types Standard_Stream, InteractiveCommands, NonInteractiveCommands and Port. Sessions with ECS containers and Windows are not supported.
 - Bottlerocket has sessions on simulated machines only, where its admin container has no SSH server. Bottlerocket machines that run containers refuse sessions with ` + "`TargetNotConnected`" + `; ` + "`drydock why session`" + ` says so.
 - On simulated machines, full-screen programs do not work: editors print what works instead, ` + "`less`" + ` and ` + "`more`" + ` print everything at once, and ` + "`top`" + ` needs ` + "`-b`" + `. Jobs in the background end with their session, even with nohup.
 - The kubelet of a simulated node answers at port 10250 with a self-signed certificate, and has only ` + "`/pods`" + ` and ` + "`/healthz`" + `. exec, logs, attach, port-forward, statistics and metrics get status 501.
@@ -151,10 +151,10 @@ Session Manager, Run Command, EC2 Instance Connect and SSH work with unmodified 
 const ofBuckets = `
 ## Buckets
 
-S3 differs from AWS in this:
+S3 differs from AWS as follows:
 
-- Requests without a signature are refused, also where a bucket policy or an ACL allows everybody. A grant to AllUsers is one to everybody with an account here.
-- Objects belong to the owner of their bucket, also with the object ownership ObjectWriter, and whoever writes them.
+- Requests without a signature are refused, even if a bucket policy or an ACL allows everyone. A grant to AllUsers is a grant to everyone with an account here.
+- Objects belong to the owner of their bucket, whoever writes them, even with the object ownership ObjectWriter.
 - A grant to any well-formed canonical user ID is accepted. Grantees by e-mail address are refused, as on AWS since October 2025.
 `
 
@@ -163,14 +163,14 @@ func ofQueues() string {
 	return `
 ## Queues
 
-SQS differs from AWS in this:
+SQS differs from AWS as follows:
 
-- The messages of an account have 2 GiB. Beyond that, SendMessage is refused with ` + "`OverLimit`" + `.
-- Requests without a signature are refused, also where a queue policy allows everybody.
-- Nothing is throttled: the quotas of FIFO queues on messages a second do not hold. ` + "`drydock fault`" + ` throttles on purpose.
+- The messages of an account are limited to 2 GiB. Beyond that, SendMessage is refused with ` + "`OverLimit`" + `.
+- Requests without a signature are refused, even if a queue policy allows everyone.
+- Nothing is throttled: the quotas of FIFO queues on messages per second are not enforced. ` + "`drydock fault`" + ` throttles on purpose.
 - A name is free at once after DeleteQueue, and PurgeQueue works again at once, unless with ` + "`--timing aws`" + `.
-- A queue policy that denies http denies what comes by ` + "`AWS_ENDPOINT_URL=http://…`" + `. The same port answers https, as does ` + "`drydock run`" + `.
-- AWS CLI 1 takes no endpoint for SQS from AWS_ENDPOINT_URL: use ` + "`drydock run -- aws sqs …`" + ` or ` + "`--endpoint-url`" + `. See ` + "`drydock env --help`" + `.
+- A queue policy that denies http denies requests to ` + "`AWS_ENDPOINT_URL=http://…`" + `. The same port answers https, as does ` + "`drydock run`" + `.
+- AWS CLI 1 does not use AWS_ENDPOINT_URL for SQS: use ` + "`drydock run -- aws sqs …`" + ` or ` + "`--endpoint-url`" + `. See ` + "`drydock env --help`" + `.
 `
 }
 
@@ -179,11 +179,11 @@ func ofLogs() string {
 	return `
 ## Log groups
 
-CloudWatch Logs differs from AWS in this:
+CloudWatch Logs differs from AWS as follows:
 
 - Events can be read as soon as they are written.
-- The events of an account have 1 GiB. Beyond that, the oldest events of its largest log group are removed.
-- KMS is asked whether CloudWatch Logs may use a key when a log group gets it. The key encrypts nothing on disk, and a key that is disabled later stops no reader.
+- The events of an account are limited to 1 GiB. Beyond that, the oldest events of its largest log group are removed.
+- KMS decides whether CloudWatch Logs may use a key when the key is associated with a log group. The key encrypts nothing on disk, and disabling it later does not stop readers.
 - Resource policies belong to an account, not to a log group.
 - ` + "`aws logs tail`" + ` is part of AWS CLI 2. Earlier versions have ` + "`aws logs filter-log-events`" + `.
 `
@@ -202,19 +202,19 @@ Registry clients use ECR by these names, after ` + "`aws ecr get-login-password 
 | everywhere on this machine, without TLS | ` + "`localhost:PORT/ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG`" + `, where PORT is that of AWS_ENDPOINT_URL |
 | ECR Public, everywhere on this machine | ` + "`localhost:PORT/public.ecr.aws/ALIAS/REPOSITORY:TAG`" + `; pods use the name from ` + "`public.ecr.aws`" + ` on |
 
-docker's daemon connects by itself, so it needs the second name. ECR differs from AWS in this:
+docker's daemon connects by itself, so it needs the second name. ECR differs from AWS as follows:
 
 - Nodes find an image of an account that Drydock has, private or public, if it was pushed there. Other registries, such as EKS's own, docker.io and other aliases of public.ecr.aws, are assumed to have
   every image; with ` + "`drydock up --images strict`" + ` only AWS's own are. Nothing is downloaded.
-- The contents of an account have 20 GiB, together with the objects of S3. Beyond that, UploadLayerPart is refused with ` + "`LimitExceededException`" + `.
+- The images of an account are limited to 20 GiB, together with the objects of S3. Beyond that, UploadLayerPart is refused with ` + "`LimitExceededException`" + `.
 - Images are not scanned: a scan ends with the status UNSUPPORTED_IMAGE.
 - Nothing is replicated, and nothing is pulled through a pull-through cache rule, which is only a record.
 - Lifecycle policies are applied every 30 seconds, and a preview is complete at once.
-- A KMS key is checked when a repository is created, and encrypts nothing on disk.
+- A KMS key is checked when a repository is created, but encrypts nothing on disk.
 - Layers cannot be mounted from another repository, as on AWS unless an account setting allows it. Clients upload them again.
 - In ECR Public, the alias of a registry follows from its account (` + "`aws ecr-public describe-registries`" + `), and there are no custom aliases, logos or gallery. ` + "`drydock run`" + ` leaves
-  the name public.ecr.aws to the internet, where everybody else's images are; use the name with localhost there. It serves layers itself, without a redirect.
-- Tokens are valid in all regions. The tags of their principal are those at the time of GetAuthorizationToken.
+  the name public.ecr.aws to the internet, where everyone else's images are; use the name with localhost there. It serves layers itself, without a redirect.
+- Tokens are valid in all regions. They keep the tags that their principal had at the time of GetAuthorizationToken.
 `
 }
 
@@ -227,19 +227,19 @@ EKS clusters whose zonalShiftConfig is enabled can be shifted away from a zone; 
 
 - Load balancers and Auto Scaling groups are not registered: ListManagedResources has only clusters. The attribute ` + "`zonal_shift.config.enabled`" + ` of a load balancer is
   stored and has no effect.
-- EndpointSlices keep the endpoints in the zone, and so do Services: EKS removes them. The in-cluster traffic of existing pods does not change.
+- EndpointSlices and Services keep the endpoints in the zone, which EKS removes. The in-cluster traffic of existing pods does not change.
 - A cluster counts as deployed in the zones of its own subnets and those of its node groups. Shifts are listed for 30 days after their end.
 - Error messages follow the API reference, because no answers of AWS were found.
 
 ## Hosted zones
 
 Records resolve for instances, pods and ` + "`drydock why reach`" + `: those of private zones in their VPCs, those of public zones everywhere. There is no DNS server: a
-program on this machine does not resolve them. Route 53 differs from AWS in this:
+program on this machine does not resolve them. Route 53 differs from AWS as follows:
 
-- A change is in force at once. The operation that makes it says PENDING, and GetChange says INSYNC. Changes are known for a day.
+- A change takes effect at once. The operation that makes it says PENDING, and GetChange says INSYNC. Changes are kept for a day.
 - Public zones answer as if their domains were delegated to them. A load balancer's alias needs no particular zone ID.
-- Records have no health checks and no geographic routing. Of records with a routing policy, a name has all addresses of multivalue records, and otherwise
-  those of one record: the one with the greatest weight, the primary one, or the first by its identifier.
+- Records have no health checks and no geographic routing. For records with a routing policy, a name resolves to all addresses of multivalue records, and otherwise
+  to those of one record: the one with the greatest weight, the primary one, or the first by its identifier.
 - Quotas are fixed: 500 zones in an account, 10,000 record sets in a zone, 1,000 records and 32,000 characters in a batch.
 `
 }
@@ -249,16 +249,16 @@ func ofEvents() string {
 	return `
 ## Event buses
 
-EventBridge differs from AWS in this:
+EventBridge differs from AWS as follows:
 
-- Of the events that AWS services send by themselves there are: EC2 Instance State-change Notification; EC2 Instance Rebalance Recommendation and EC2 Spot Instance
+- AWS services send these events by themselves: EC2 Instance State-change Notification; EC2 Instance Rebalance Recommendation and EC2 Spot Instance
   Interruption Warning for a Spot Instance that drydock fault takes away, and AWS Health Event for another instance; launches, terminations, lifecycle actions
-  and instance refreshes of Auto Scaling; the events of EKS add-ons, whose details AWS does not document; rotations and deletions of KMS keys; and the calls that a trail of
+  and instance refreshes of Auto Scaling; the events of EKS add-ons, whose details AWS does not document; rotations and deletions of KMS keys; the calls that a trail of
   CloudTrail logs, if they change something; and ECR Image Action. EKS Fargate Pod Scheduled Termination comes from drydock fault set fargate-patch.
 - A trail sends calls to EventBridge. It writes no files to its bucket, which need not exist.
-- Targets are queues of SQS and log groups of CloudWatch Logs. Calls of a target with a role (RoleArn) are refused.
-- An event is tried again after a second at first, later after up to five minutes.
-- AWS refuses patterns with wildcards that take much work to match by a rule of its own. Drydock refuses more than four wildcards that the same character follows.
+- Targets are queues of SQS, topics of SNS and log groups of CloudWatch Logs. Calls of a target with a role (RoleArn) are refused.
+- The delay between attempts to deliver an event grows from one second to five minutes.
+- AWS has its own rule for refusing wildcard patterns that are expensive to match. Drydock refuses more than four wildcards that are followed by the same character.
 - The reasons why a pattern is not valid are AWS's, without the place in the text.
 `
 }

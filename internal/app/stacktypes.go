@@ -42,13 +42,13 @@ func WriteStackTypes(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(`# Resource types of CloudFormation
 
-Generated from the tables that stacks are made with. Do not edit. docs/compatibility.md says what else of CloudFormation there is.
+Generated from the tables that create stacks. Do not edit. docs/compatibility.md covers the rest of CloudFormation.
 
 A property that is not handled fails the resource with the text of HTTP 501: none is dropped silently. The other columns:
 
-- *in place*: an update changes these without a new resource. A property that AWS's schema calls create-only needs a new one, which the update creates first, or last if AWS deletes the old one first. A change of any
+- *in place*: an update changes these without replacing the resource. A property that AWS's schema calls create-only needs a replacement, which the update creates before it deletes the old resource, or after that if AWS does so. A change of any
   other property fails the update.
-- *values*: what the call that makes the resource refuses.
+- *values*: the values that the call that creates the resource refuses.
 
 | type | properties | not handled | in place | values |
 |---|---|---|---|---|
@@ -64,14 +64,14 @@ A property that is not handled fails the resource with the text of HTTP 501: non
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", t.Type, quoted(t.Handled), quoted(t.Refused), quoted(t.InPlace), t.Values)
 	}
 	fmt.Fprintf(&b, "\nThere are %d types.\n", len(types))
-	fmt.Fprintf(&b, "\n## Drift and imports\n\nDrift is looked for in %s, and change sets of the type IMPORT take them. Resources of other types stay NOT_CHECKED, and a property that the type's reader does not know counts as equal.\n", quoted(cloudformation.TypesRead()))
+	fmt.Fprintf(&b, "\n## Drift and imports\n\nDrift is detected in %s, and change sets of the type IMPORT accept these types. Resources of other types stay NOT_CHECKED, and a property that Drydock cannot read counts as unchanged.\n", quoted(cloudformation.TypesRead()))
 	b.WriteString(`
 ## Templates
 
 All functions, sections and policies of templates work, except for these. Each fails with an error that says so:
 
 - the section Hooks, and transforms other than AWS::Include and AWS::LanguageExtensions: AWS::Serverless and macros run in Lambda
-- Fn::GetAZs of another region than the stack's
+- Fn::GetAZs of a region other than the stack's
 - dynamic references to services other than ssm, ssm-secure and secretsmanager
 
 DeletionPolicy Snapshot makes a snapshot of an AWS::EC2::Volume. For other types it has no effect, as on AWS.
@@ -79,7 +79,7 @@ DeletionPolicy Snapshot makes a snapshot of an AWS::EC2::Volume. For other types
 ## Custom resources
 
 AWS sends the requests of custom resources to Lambda functions and SNS topics. Drydock does not: AWS::CloudFormation::CustomResource and Custom::* fail with a reason that names the
-ServiceToken. It does the work of these functions of the AWS CDK itself, with the stack's permissions instead of the function's:
+ServiceToken. It does the work of these AWS CDK functions itself, with the stack's permissions instead of the function's:
 
 | type | what it does |
 |---|---|
@@ -89,7 +89,7 @@ ServiceToken. It does the work of these functions of the AWS CDK itself, with th
 	}
 	b.WriteString(`
 A template may contain an AWS::Lambda::Function if nothing but the ServiceToken of such resources refers to it. The stack lists the function, but it does not exist and its code is not read.
-Its role is created. Other functions are refused as a type that does not exist. In the CDK, these constructs need Lambda and therefore cannot be deployed: clusters, manifests and charts of
+Its role is created. Other functions are refused like a type that does not exist. In the CDK, these constructs need Lambda and therefore cannot be deployed: clusters, manifests and charts of
 aws-eks (aws-eks-v2 creates clusters, node groups and access entries without Lambda, but its manifests and charts need it), bucket deployments, AwsCustomResource and the provider framework.
 `)
 	_, err = io.WriteString(w, b.String())
