@@ -58,6 +58,9 @@ func TestClientsOperations(t *testing.T) {
 			DescribeCapacityReservations DescribePlacementGroups DescribeLaunchTemplates CreateLaunchTemplate DeleteLaunchTemplate CreateFleet RunInstances
 			DescribeInstances TerminateInstances CreateTags DescribeInstanceStatus DescribeAvailabilityZones`},
 		{"Karpenter", "pricing", "GetProducts"},
+		{"AWS Load Balancer Controller", "wafv2", "GetWebACLForResource"},
+		{"AWS Load Balancer Controller", "waf-regional", "GetWebACLForResource"},
+		{"AWS Load Balancer Controller", "shield", "GetSubscriptionState"},
 		{"Karpenter", "ssm", "GetParameter"},
 
 		{"AWS CLI and CloudFormation", "ec2", `CreateVpcPeeringConnection AcceptVpcPeeringConnection DescribeVpcPeeringConnections DeleteVpcPeeringConnection

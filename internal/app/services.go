@@ -60,10 +60,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/service/secretsmanager"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
+	"github.com/drydock-dev/drydock/internal/service/shield"
 	"github.com/drydock-dev/drydock/internal/service/sns"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/service/wafregional"
+	"github.com/drydock-dev/drydock/internal/service/wafv2"
 	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/twin/account"
@@ -155,6 +158,9 @@ var services = []entry{
 	{new(arczonalshift.Service).AWS, func(d *daemon) module.Module { return d.shifts.Module(d.managedResources) }},
 	{new(elb.Service).AWS, func(d *daemon) module.Module { return d.elb.Module() }},
 	{new(elbv2.Service).AWS, func(d *daemon) module.Module { return d.elbv2.Module() }},
+	{new(wafv2.Service).AWS, func(d *daemon) module.Module { return wafv2.New(d.elbv2.IsApplication).Module() }},
+	{new(wafregional.Service).AWS, func(d *daemon) module.Module { return wafregional.New(d.elbv2.IsApplication).Module() }},
+	{new(shield.Service).AWS, func(*daemon) module.Module { return shield.New().Module() }},
 	{new(iam.Service).AWS, func(d *daemon) module.Module { return d.iam.Module() }},
 	{new(sts.Service).AWS, func(d *daemon) module.Module { return d.sts.Module() }},
 	{new(organizations.Service).AWS, func(d *daemon) module.Module { return d.organizations.Module() }},

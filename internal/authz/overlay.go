@@ -85,6 +85,10 @@ var unnamed = map[string]string{
 }
 
 var targeted = map[string]targetRow{
+	// SAR also requires the web ACL, of which there is none.
+	"wafv2:GetWebACLForResource":        {"loadbalancer/app/=ResourceArn", "SAR"},
+	"waf-regional:GetWebACLForResource": {"loadbalancer/app/=ResourceArn", "SAR"},
+
 	// For lists, IAM's resource is the path, with the list's kind. SAR has none (from memory of IAM's messages:
 	// iam:ListRoles on resource: arn:aws:iam::…:role/).
 	"iam:ListUsers":            {"user=PathPrefix|'/", "messages of IAM"},

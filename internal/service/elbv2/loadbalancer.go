@@ -13,6 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/elbzones"
 	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/ids"
@@ -165,6 +166,12 @@ func (r *loadBalancerRecord) sdk() elbv2types.LoadBalancer {
 func loadBalancer(r store.Reader, sc scope, a *string) (loadBalancerRecord, error) {
 	v, _, err := loadBalancerKind.get(r, sc, a)
 	return v, err
+}
+
+// IsApplication reports whether an ARN is that of an Application Load Balancer, for AWS WAF.
+func (s *Service) IsApplication(account, region, arn string) bool {
+	lb, err := loadBalancer(s.Store, regional.At(account, region), &arn)
+	return err == nil && lb.application()
 }
 
 // DescribeLoadBalancers lists load balancers.

@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
+	"github.com/drydock-dev/drydock/internal/service/wafv2"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -95,7 +96,7 @@ func newWorld(t testing.TB) *world {
 			Store: st, EC2: network, Instances: network, Sources: map[string]autoscaling.Sources{"elbv2": svc}, Log: testkit.Log(t),
 		})
 		w.svc, w.store = svc, st
-		return []awsapi.Service{svc.AWS(), network.AWS(), scaling.AWS()}
+		return []awsapi.Service{svc.AWS(), network.AWS(), scaling.AWS(), wafv2.New(svc.IsApplication).AWS()}
 	}})
 	w.account = w.server.Account(t)
 	w.Client = awselbv2.NewFromConfig(w.server.AWSConfig(w.account))

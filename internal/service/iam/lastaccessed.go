@@ -74,8 +74,8 @@ var serviceNames = map[string]string{
 	"eks": "Amazon Elastic Kubernetes Service", "eks-auth": "Amazon EKS Auth", "elasticloadbalancing": "AWS Elastic Load Balancing", "events": "Amazon EventBridge",
 	"iam": "AWS Identity and Access Management", "kms": "AWS Key Management Service", "logs": "Amazon CloudWatch Logs", "organizations": "AWS Organizations",
 	"pricing": "AWS Price List", "route53": "Amazon Route 53", "s3": "Amazon S3", "secretsmanager": "AWS Secrets Manager", "servicequotas": "AWS Service Quotas",
-	"sns": "Amazon SNS", "sqs": "Amazon SQS", "ssm": "AWS Systems Manager", "ssmmessages": "Amazon Session Manager Message Gateway Service",
-	"sts": "AWS Security Token Service", "tag": "Amazon Resource Group Tagging API",
+	"shield": "AWS Shield", "sns": "Amazon SNS", "sqs": "Amazon SQS", "ssm": "AWS Systems Manager", "ssmmessages": "Amazon Session Manager Message Gateway Service",
+	"sts": "AWS Security Token Service", "tag": "Amazon Resource Group Tagging API", "waf-regional": "AWS WAF Regional", "wafv2": "AWS WAF V2",
 }
 
 // accessKeyFor is the key under which the last call of a service by a user or role with a unique ID is recorded.

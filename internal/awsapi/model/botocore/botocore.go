@@ -433,6 +433,7 @@ var packageOf = map[string]string{
 	"ec2-instance-connect": "ec2instanceconnect",
 	"eks-auth":             "eksauth",
 	"service-quotas":       "servicequotas",
+	"waf-regional":         "wafregional",
 }
 
 // PackageOf returns the name of a model's package in aws-sdk-go-v2.
