@@ -128,9 +128,9 @@ func errAddressOutside(address, subnet string) error { // from memory
 	return errConfiguration("The private IPv4 address '%s' is not in the CIDR block of subnet '%s'", address, subnet)
 }
 
-// [seen] in CloudFormation's responses, in the documentation of boltops-tools/ufo
-func errSubnetsRemoved() error {
-	return errValidation("Subnet removal is not supported for Network Load Balancers. You must specify all existing subnets along with any new ones")
+// [seen] kubernetes-sigs/aws-load-balancer-controller#4171, without the code
+func errZoneTaken(zone, subnet string) error {
+	return errConfiguration("You cannot specify an additional subnet from an Availability Zone that is already associated with the load balancer. The Availability Zone '%s' corresponding to the new subnet '%s' is already associated with the load balancer.", zone, subnet)
 }
 
 func errConfiguration(format string, args ...any) error {

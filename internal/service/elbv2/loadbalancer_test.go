@@ -99,6 +99,58 @@ func TestLoadBalancerLife(t *testing.T) {
 	testkit.Must(w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group}))(t)
 }
 
+// A Network Load Balancer without security groups can leave a zone, and then have another subnet there.
+func TestSubnetsOfNetworkLoadBalancer(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	lb := w.network("n")
+	zone := w.zones[0]
+	other := *testkit.Must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &w.vpc, CidrBlock: aws.String("172.31.240.0/24"), AvailabilityZone: &zone}))(t).Subnet.SubnetId
+	set := func(subnets ...string) error {
+		_, err := w.SetSubnets(ctx, &awselbv2.SetSubnetsInput{LoadBalancerArn: lb.LoadBalancerArn, Subnets: subnets})
+		return err
+	}
+	testkit.WantErrorWith(t, set(other, w.subnets[1]), "InvalidConfigurationRequest",
+		"The Availability Zone '"+zone+"' corresponding to the new subnet '"+other+"' is already associated with the load balancer.")
+	for _, subnets := range [][]string{{w.subnets[1]}, {other, w.subnets[1]}} {
+		if err := set(subnets...); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, 10*time.Second, func() error {
+			var in []string
+			for _, e := range w.interfaces() {
+				in = append(in, *e.SubnetId)
+			}
+			if slices.Sort(in); !slices.Equal(in, slices.Sorted(slices.Values(subnets))) {
+				return fmt.Errorf("interfaces in %v", in)
+			}
+			return nil
+		})
+	}
+}
+
+// A Network Load Balancer keeps its Elastic IP addresses if it gets another subnet.
+func TestAddressesAreKept(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	address := testkit.Must(w.ec2.AllocateAddress(ctx, &awsec2.AllocateAddressInput{}))(t)
+	mapped := elbv2types.SubnetMapping{SubnetId: &w.subnets[0], AllocationId: address.AllocationId}
+	lb := testkit.Must(w.CreateLoadBalancer(ctx, &awselbv2.CreateLoadBalancerInput{
+		Name: aws.String("n"), Type: elbv2types.LoadBalancerTypeEnumNetwork, SubnetMappings: []elbv2types.SubnetMapping{mapped},
+	}))(t).LoadBalancers[0]
+	w.active(*lb.LoadBalancerArn)
+	zones := testkit.Must(w.SetSubnets(ctx, &awselbv2.SetSubnetsInput{
+		LoadBalancerArn: lb.LoadBalancerArn, SubnetMappings: []elbv2types.SubnetMapping{mapped, {SubnetId: &w.subnets[1]}},
+	}))(t).AvailabilityZones
+	if len(zones) != 2 || len(zones[0].LoadBalancerAddresses) != 1 || aws.ToString(zones[0].LoadBalancerAddresses[0].IpAddress) != *address.PublicIp {
+		t.Errorf("zones %+v", zones)
+	}
+	_, err := w.SetSubnets(ctx, &awselbv2.SetSubnetsInput{
+		LoadBalancerArn: lb.LoadBalancerArn, SubnetMappings: []elbv2types.SubnetMapping{mapped, {SubnetId: &w.subnets[2], AllocationId: address.AllocationId}},
+	})
+	testkit.WantErrorWith(t, err, "ResourceInUse", "are not available for use")
+}
+
 func TestCreateLoadBalancerRefusals(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

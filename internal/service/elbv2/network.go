@@ -40,7 +40,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 		return errNoSubnets()
 	}
 	svc := s.AsService(ctx, sc)
-	old := r.subnets()
+	old, had := r.subnets(), r.Allocations
 	r.LB.AvailabilityZones, r.Addresses, r.Allocations = nil, nil, nil
 	for _, m := range wanted {
 		sn, ok, err := s.Network.Subnet(svc, text(m.SubnetId))
@@ -61,7 +61,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 			return errNoSpace(*sn.SubnetId)
 		}
 		z := elbv2types.AvailabilityZone{SubnetId: sn.SubnetId, ZoneName: sn.AvailabilityZone}
-		if err := s.address(svc, r, &z, m, sn); err != nil {
+		if err := s.address(svc, r, had, &z, m, sn); err != nil {
 			return err
 		}
 		r.LB.AvailabilityZones = append(r.LB.AvailabilityZones, z)
@@ -76,8 +76,8 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 	return s.Network.NeedInternetGateway(svc, *r.LB.VpcId, errNoInternetGateway(*r.LB.VpcId))
 }
 
-// address records the address requested in a subnet mapping.
-func (s *Service) address(svc context.Context, r *loadBalancerRecord, z *elbv2types.AvailabilityZone, m elbv2types.SubnetMapping, sn ec2types.Subnet) error {
+// address records the address requested in a subnet mapping. The load balancer had allocations, by subnet.
+func (s *Service) address(svc context.Context, r *loadBalancerRecord, had map[string]string, z *elbv2types.AvailabilityZone, m elbv2types.SubnetMapping, sn ec2types.Subnet) error {
 	if (m.AllocationId != nil || m.PrivateIPv4Address != nil) && !r.network() {
 		return errAddressesForApplication()
 	}
@@ -92,7 +92,7 @@ func (s *Service) address(svc context.Context, r *loadBalancerRecord, z *elbv2ty
 			return err
 		case !ok:
 			return errNoAllocation(id)
-		case a.AssociationId != nil:
+		case a.AssociationId != nil && had[*sn.SubnetId] != id:
 			return errAllocationInUse(id)
 		}
 		r.Allocations = put(r.Allocations, *sn.SubnetId, id)
@@ -171,7 +171,9 @@ func (s *Service) SetSecurityGroups(ctx context.Context, in *awselbv2.SetSecurit
 	}, nil
 }
 
-// SetSubnets changes a load balancer's subnets within its VPC.
+// SetSubnets changes a load balancer's subnets within its VPC. A Network Load Balancer must leave a subnet before it
+// can have another in the same zone.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/availability-zones.html
 func (s *Service) SetSubnets(ctx context.Context, in *awselbv2.SetSubnetsInput) (*awselbv2.SetSubnetsOutput, error) {
 	sc := scopeOf(ctx)
 	lb, err := loadBalancer(s.Store, sc, in.LoadBalancerArn)
@@ -187,12 +189,16 @@ func (s *Service) SetSubnets(ctx context.Context, in *awselbv2.SetSubnetsInput) 
 	if err != nil {
 		return nil, err
 	}
-	before := lb.subnets()
+	before := lb.LB.AvailabilityZones
 	if err := s.place(ctx, sc, &lb, wanted); err != nil {
 		return nil, err
 	}
-	if lb.network() && len(lb.LB.SecurityGroups) == 0 && slices.ContainsFunc(before, func(id string) bool { return !slices.Contains(lb.subnets(), id) }) {
-		return nil, errSubnetsRemoved()
+	for _, z := range lb.LB.AvailabilityZones {
+		if lb.network() && slices.ContainsFunc(before, func(o elbv2types.AvailabilityZone) bool {
+			return *o.ZoneName == *z.ZoneName && *o.SubnetId != *z.SubnetId
+		}) {
+			return nil, errZoneTaken(*z.ZoneName, *z.SubnetId)
+		}
 	}
 	lb, err = loadBalancerKind.change(ctx, s, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
 		r.LB.AvailabilityZones, r.Addresses, r.Allocations = lb.LB.AvailabilityZones, lb.Addresses, lb.Allocations
