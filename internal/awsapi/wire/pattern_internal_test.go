@@ -27,6 +27,7 @@ func TestPatterns(t *testing.T) {
 	want := []string{
 		`acm DomainNameString (\*\.)?(((?!-)[A-Za-z0-9-]{0,62}[A-Za-z0-9])\.)+((?!-)[A-Za-z0-9-]{1,62}[A-Za-z0-9])`,
 		`ec2-instance-connect InstanceOSUser (^[A-Za-z_][A-Za-z0-9\@\._-]{0,30}[A-Za-z0-9\$_-]?$)|(^(?=.{2,32}$)[0-9]{1,32}[A-Za-z\@\._-][A-Za-z0-9\@\._-]*[A-Za-z0-9\$_-]?$)`,
+		`shield LogBucket ^([a-z]|(\d(?!\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3})))([a-z\d]|(\.(?!(\.|-)))|(-(?!\.))){1,61}[a-z\d]$`,
 	}
 	if diff := cmp.Diff(want, unchecked); diff != "" {
 		t.Errorf("patterns that are not checked (-want +got):\n%s", diff)

@@ -30,11 +30,14 @@ import (
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	"github.com/aws/aws-sdk-go-v2/service/shield"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/aws-sdk-go-v2/service/wafregional"
+	"github.com/aws/aws-sdk-go-v2/service/wafv2"
 )
 
 // clients makes the SDK's client of a model.
@@ -62,6 +65,9 @@ var clients = map[string]func(aws.Config) any{
 	"service-quotas":           func(c aws.Config) any { return servicequotas.NewFromConfig(c) },
 	"ssm":                      func(c aws.Config) any { return awsssm.NewFromConfig(c) },
 	"sts":                      func(c aws.Config) any { return awssts.NewFromConfig(c) },
+	"shield":                   func(c aws.Config) any { return shield.NewFromConfig(c) },
+	"waf-regional":             func(c aws.Config) any { return wafregional.NewFromConfig(c) },
+	"wafv2":                    func(c aws.Config) any { return wafv2.NewFromConfig(c) },
 	"s3": func(c aws.Config) any {
 		return s3.NewFromConfig(c, func(o *s3.Options) { o.UsePathStyle = true })
 	},

@@ -16,6 +16,11 @@ var exclusions = map[string]string{
 	"s3:NoSuchBucket":                           "the SDK's HeadBucket knows only NotFound: an answer to HEAD has no body",
 	"s3.ListDirectoryBuckets":                   "S3 Express, for which the SDK demands a bucket's session",
 	"ec2:CopySnapshotRequest.DestinationRegion": "not exported; the SDK sends it in the presigned URL only",
+	"wafv2.CheckCapacity":                       "a statement contains statements, which the request must end without required members",
+	"wafv2.CreateRuleGroup":                     "a statement contains statements, which the request must end without required members",
+	"wafv2.CreateWebACL":                        "a statement contains statements, which the request must end without required members",
+	"wafv2.UpdateRuleGroup":                     "a statement contains statements, which the request must end without required members",
+	"wafv2.UpdateWebACL":                        "a statement contains statements, which the request must end without required members",
 	"s3:GetObjectOutput.Expires":                "the SDK sets ExpiresString from it too, which the model does not have",
 	"s3:HeadObjectOutput.Expires":               "the SDK sets ExpiresString from it too, which the model does not have",
 }
