@@ -487,6 +487,10 @@ func measure(ctx context.Context, source, work, provider string, tests []test, s
 			}
 			defer func() { a.stop() }()
 			n := 0
+			size := size
+			if s == "elb" {
+				size = min(size, 16) // an account may have 20 Classic Load Balancers
+			}
 			for batch := range slices.Chunk(byService[s], size) {
 				n++
 				begin := time.Now()
