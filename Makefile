@@ -87,7 +87,7 @@ run: build ## run the daemon in the foreground
 
 test: export PATH := $(CURDIR)/bin:$(PATH)
 # make check vets everything. Here it would go through Kubernetes once more: minutes of CPU with cold caches.
-test: build bin/session-manager-plugin unplayed ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
+test: build bin/session-manager-plugin bin/csi-sanity unplayed ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
 	cd tools/nodebin/csi && $(GO) test -vet=off ./limit
 	$(if $(RERUN),$(RERUNNING) ./... --,$(GO) test ./...) -vet=off -timeout 80m
 
@@ -165,7 +165,7 @@ golden: ## rewrite golden files, then show what changed
 
 # The scripts that need clients find them in the PATH, and those that make builds in bin.
 e2e: export PATH := $(CURDIR)/bin:$(PATH)
-e2e: build bin/session-manager-plugin unplayed ## end-to-end scripts with real clients
+e2e: build bin/session-manager-plugin bin/csi-sanity unplayed ## end-to-end scripts with real clients
 	$(GO) test -count=1 -timeout 45m ./test/e2e
 
 # CI has no programs that no package registry has, and builds none that take it long.
@@ -185,7 +185,7 @@ unplayed: # name the scripts that are not run because such programs are missing
 SCRIPTS ?= containers.*
 N ?= 20
 flakes: export PATH := $(CURDIR)/bin:$(PATH)
-flakes: build ## run the end-to-end scripts SCRIPTS, a regular expression (default: those of nodes that run containers), N times (default 20), and count their results; the output is in bin/flakes.log
+flakes: build bin/session-manager-plugin bin/csi-sanity ## run the end-to-end scripts SCRIPTS, a regular expression (default: those of nodes that run containers), N times (default 20), and count their results; the output is in bin/flakes.log
 	@$(GO) test -v -count=$(N) -timeout 0 -run 'TestScripts/^($(SCRIPTS))$$' ./test/e2e > bin/flakes.log 2>&1; code=$$?; \
 	awk '$$1 == "---" && $$3 ~ /^TestScripts\// { sub("TestScripts/", "", $$3); n[$$3 " " $$2]++ } END { for (k in n) print n[k], k }' bin/flakes.log | sort -k2; \
 	grep -qE '^ *--- (PASS|FAIL): TestScripts/' bin/flakes.log || { echo "flakes: NOTHING RAN: SCRIPTS=$(SCRIPTS) names no script that can run here (bin/flakes.log)"; exit 1; }; exit $$code
@@ -200,6 +200,10 @@ eksctl: ## build bin/eksctl of the release EKSCTL, for e2e: from EKSCTL_SOURCE, 
 # The release of the plugin is the one that its own go.mod names.
 bin/session-manager-plugin: tools/ssmplugin/go.mod
 	cd tools/ssmplugin && $(GO) build -o $(CURDIR)/$@ github.com/aws/session-manager-plugin/src/sessionmanagerplugin-main
+
+# The CSI specification's own tests, which containers-volumes.txtar runs against the EBS CSI driver.
+bin/csi-sanity: tools/csisanity/go.mod
+	cd tools/csisanity && $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity
 
 CDK     ?= 2.1148.1
 CDK_LIB ?= 2.276.0

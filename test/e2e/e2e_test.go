@@ -63,6 +63,7 @@ func runScripts(t *testing.T, dir string, limit time.Duration, more func(*testsc
 			"startetcd":  startEtcd,
 			"etcdkeys":   etcdKeys,
 			"webimage":   webImage,
+			"image":      programImage,
 			"startother": startOther,
 			"internet":   internet,
 		},

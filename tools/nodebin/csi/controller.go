@@ -46,6 +46,9 @@ type controllerServer struct {
 	cluster string
 
 	attaching sync.Mutex // while a device name is chosen and used
+
+	mu     sync.Mutex
+	tokens map[string]int // by name of a volume: the number of its client token, if EC2 knows the ones before with other parameters
 }
 
 func (s *controllerServer) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
@@ -53,7 +56,7 @@ func (s *controllerServer) ControllerGetCapabilities(context.Context, *csi.Contr
 	for _, c := range []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT, csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
-		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME, csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
 	} {
 		out.Capabilities = append(out.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: c}}})
 	}
@@ -64,10 +67,13 @@ func (s *controllerServer) ControllerGetCapabilities(context.Context, *csi.Contr
 // get the code otherwise.
 func failed(otherwise codes.Code, err error, format string, args ...any) error {
 	code := otherwise
+	if notFound(err) {
+		code = codes.NotFound
+	}
 	if e, ok := errors.AsType[smithy.APIError](err); ok {
 		switch e.ErrorCode() {
-		case "InvalidVolume.NotFound", "InvalidInstanceID.NotFound", "InvalidSnapshot.NotFound":
-			code = codes.NotFound
+		case "IdempotentParameterMismatch":
+			code = codes.AlreadyExists
 		case "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameterDependency":
 			code = codes.InvalidArgument
 		case "AttachmentLimitExceeded":
@@ -80,6 +86,17 @@ func failed(otherwise codes.Code, err error, format string, args ...any) error {
 func isCode(err error, code string) bool {
 	e, ok := errors.AsType[smithy.APIError](err)
 	return ok && e.ErrorCode() == code
+}
+
+// notFound reports whether an error says that a volume, a snapshot or an instance does not exist. IDs of another form, which EC2 does
+// not look up, do not exist either.
+func notFound(err error) bool {
+	for _, resource := range []string{"InvalidVolume.NotFound", "InvalidSnapshot.NotFound", "InvalidInstanceID.NotFound", "InvalidVolumeID.Malformed", "InvalidSnapshotID.Malformed", "InvalidInstanceID.Malformed"} {
+		if isCode(err, resource) {
+			return true
+		}
+	}
+	return false
 }
 
 // sdkTags returns tags in the order of their keys.
@@ -187,15 +204,29 @@ var minIOPS = map[types.VolumeType]int64{types.VolumeTypeGp3: 3000, types.Volume
 
 const maxIOPS = 256000
 
-// maxTokens bounds the client tokens that are tried for a name.
-const maxTokens = 10
-
-func token(name string) *string {
+// token returns the client token of a volume's name, which makes it the same volume if it is asked for again.
+func (s *controllerServer) token(name string) *string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.tokens[name]; n > 0 {
+		name += "-" + strconv.Itoa(n)
+	}
 	sum := sha256.Sum256([]byte(name))
 	return aws.String(hex.EncodeToString(sum[:]))
 }
 
-// CreateVolume makes a volume. The client token makes it the same one if it is asked for again.
+// nextToken changes the client token of a volume's name. EC2 remembers the ones before with other parameters, such as a zone in
+// which the volume could not be made.
+func (s *controllerServer) nextToken(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tokens == nil {
+		s.tokens = map[string]int{}
+	}
+	s.tokens[name] = max(s.tokens[name], 1) + 1
+}
+
+// CreateVolume makes a volume. If EC2 knows its name with other parameters, it fails as upstream's does, and succeeds the next time.
 func (s *controllerServer) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	if err := errors.Join(required("Volume name", in.GetName())); err != nil {
 		return nil, err
@@ -208,7 +239,7 @@ func (s *controllerServer) CreateVolume(ctx context.Context, in *csi.CreateVolum
 		return nil, err
 	}
 	r := &request{size: size, tags: map[string]string{volumeTag: in.GetName(), ownTag: "true"}, in: &ec2.CreateVolumeInput{
-		Size: &size, VolumeType: types.VolumeTypeGp3, ClientToken: token(in.GetName()),
+		Size: &size, VolumeType: types.VolumeTypeGp3, ClientToken: s.token(in.GetName()),
 	}}
 	for k, v := range s.tags {
 		r.tags[k] = v
@@ -253,10 +284,8 @@ func (s *controllerServer) CreateVolume(ctx context.Context, in *csi.CreateVolum
 	r.in.AvailabilityZone = &zone
 	r.in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeVolume, Tags: sdkTags(r.tags)}}
 	made, err := s.ec2.CreateVolume(ctx, r.in)
-	// An earlier attempt had another zone or size. As upstream does, the next token is tried.
-	for n := 2; isCode(err, "IdempotentParameterMismatch") && n < maxTokens; n++ {
-		r.in.ClientToken = token(in.GetName() + "-" + strconv.Itoa(n))
-		made, err = s.ec2.CreateVolume(ctx, r.in)
+	if isCode(err, "IdempotentParameterMismatch") {
+		s.nextToken(in.GetName())
 	}
 	// After Aborted, the provisioner asks again for the volume, which may exist.
 	if err != nil {
@@ -282,12 +311,22 @@ func (s *controllerServer) await(ctx context.Context, id string, ok func(types.V
 	})
 }
 
+// notAllowed is also what EC2 answers if a volume or a snapshot does not exist: it has no tags then, by which the driver's policy
+// allows its deletion.
+const notAllowed = "UnauthorizedOperation"
+
 // DeleteVolume deletes a volume if it exists.
 func (s *controllerServer) DeleteVolume(ctx context.Context, in *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	if err := required("Volume ID", in.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	if _, err := s.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: &in.VolumeId}); err != nil && !isCode(err, "InvalidVolume.NotFound") {
+	_, err := s.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: &in.VolumeId})
+	if isCode(err, notAllowed) {
+		if _, missing := s.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{in.GetVolumeId()}}); notFound(missing) {
+			err = missing
+		}
+	}
+	if err != nil && !notFound(err) {
 		return nil, failed(codes.Internal, err, "Could not delete volume ID %q: DeleteDisk could not delete volume", in.GetVolumeId())
 	}
 	return &csi.DeleteVolumeResponse{}, nil
@@ -361,10 +400,8 @@ func (s *controllerServer) ControllerUnpublishVolume(ctx context.Context, in *cs
 		return nil, err
 	}
 	_, err := s.ec2.DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: &in.VolumeId, InstanceId: &in.NodeId})
-	for _, gone := range []string{"IncorrectState", "InvalidAttachment.NotFound", "InvalidVolume.NotFound", "InvalidInstanceID.NotFound"} {
-		if isCode(err, gone) {
-			return &csi.ControllerUnpublishVolumeResponse{}, nil
-		}
+	if notFound(err) || isCode(err, "IncorrectState") || isCode(err, "InvalidAttachment.NotFound") {
+		return &csi.ControllerUnpublishVolumeResponse{}, nil
 	}
 	if err == nil {
 		err = s.await(ctx, in.GetVolumeId(), func(v types.Volume) bool {
@@ -383,6 +420,9 @@ func (s *controllerServer) ControllerUnpublishVolume(ctx context.Context, in *cs
 func (s *controllerServer) ValidateVolumeCapabilities(ctx context.Context, in *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if err := required("Volume ID", in.GetVolumeId()); err != nil {
 		return nil, err
+	}
+	if len(in.GetVolumeCapabilities()) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "Volume capabilities not provided")
 	}
 	if _, err := s.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{in.GetVolumeId()}}); err != nil {
 		return nil, failed(codes.Internal, err, "Could not get volume with ID %q", in.GetVolumeId())
@@ -417,6 +457,9 @@ func (s *controllerServer) modify(ctx context.Context, in *ec2.ModifyVolumeInput
 func (s *controllerServer) ControllerExpandVolume(ctx context.Context, in *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	if err := required("Volume ID", in.GetVolumeId()); err != nil {
 		return nil, err
+	}
+	if in.GetCapacityRange() == nil {
+		return nil, status.Error(codes.InvalidArgument, "Capacity range not provided")
 	}
 	size, err := sizeOf(in.GetCapacityRange())
 	if err != nil {
@@ -519,11 +562,20 @@ func (s *controllerServer) DeleteSnapshot(ctx context.Context, in *csi.DeleteSna
 	if err := required("Snapshot ID", in.GetSnapshotId()); err != nil {
 		return nil, err
 	}
-	if _, err := s.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: &in.SnapshotId}); err != nil && !isCode(err, "InvalidSnapshot.NotFound") {
+	_, err := s.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: &in.SnapshotId})
+	if isCode(err, notAllowed) {
+		if _, missing := s.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{in.GetSnapshotId()}}); notFound(missing) {
+			err = missing
+		}
+	}
+	if err != nil && !notFound(err) {
 		return nil, failed(codes.Internal, err, "Could not delete snapshot ID %q", in.GetSnapshotId())
 	}
 	return &csi.DeleteSnapshotResponse{}, nil
 }
+
+// minResults is the least size of EC2's pages of snapshots. Upstream's driver passes it on, too.
+const minResults = 5
 
 // ListSnapshots returns a snapshot, those of a volume, or all.
 func (s *controllerServer) ListSnapshots(ctx context.Context, in *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
@@ -531,7 +583,10 @@ func (s *controllerServer) ListSnapshots(ctx context.Context, in *csi.ListSnapsh
 	if id := in.GetSnapshotId(); id != "" {
 		q.SnapshotIds = []string{id}
 	} else if n := in.GetMaxEntries(); n > 0 {
-		q.MaxResults = aws.Int32(max(n, 5)) // EC2 accepts no smaller one
+		if n < minResults {
+			return nil, status.Errorf(codes.InvalidArgument, "Error mapping MaxEntries to AWS MaxResults: it must be at least %d", minResults)
+		}
+		q.MaxResults = &n
 	}
 	if id := in.GetSourceVolumeId(); id != "" {
 		q.Filters = []types.Filter{{Name: aws.String("volume-id"), Values: []string{id}}}
@@ -540,7 +595,7 @@ func (s *controllerServer) ListSnapshots(ctx context.Context, in *csi.ListSnapsh
 		q.NextToken = &t
 	}
 	found, err := s.ec2.DescribeSnapshots(ctx, q)
-	if isCode(err, "InvalidSnapshot.NotFound") {
+	if notFound(err) {
 		return &csi.ListSnapshotsResponse{}, nil
 	}
 	if err != nil {

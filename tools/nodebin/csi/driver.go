@@ -246,7 +246,7 @@ func check(all ...*csi.VolumeCapability) error {
 		switch {
 		case c.GetBlock() != nil:
 			return status.Error(codes.InvalidArgument, "volumeMode Block is not implemented by Drydock: its machines have no block devices")
-		case mode != csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER && mode != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER && mode != csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER:
+		case mode != csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER:
 			return status.Errorf(codes.InvalidArgument, "Volume capabilities %s not supported. Only AccessModes[ReadWriteOnce] supported.", mode)
 		}
 		if t := c.GetMount().GetFsType(); t != "" && t != "ext4" {

@@ -73,7 +73,6 @@ func (s *nodeServer) NodeGetCapabilities(context.Context, *csi.NodeGetCapabiliti
 	out := &csi.NodeGetCapabilitiesResponse{}
 	for _, c := range []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csi.NodeServiceCapability_RPC_EXPAND_VOLUME, csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
-		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 	} {
 		out.Capabilities = append(out.Capabilities, &csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: c}}})
 	}
@@ -220,6 +219,9 @@ func (s *nodeServer) NodeExpandVolume(ctx context.Context, in *csi.NodeExpandVol
 		has = int64(st.Blocks) * st.Bsize
 		return has >= usable(want), nil
 	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, status.Errorf(codes.NotFound, "path %s does not exist", in.GetVolumePath())
+	}
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "Could not resize volume %q: its file system has %d MiB: %v. If this computer does not let Drydock enlarge a mounted file system (CAP_SYS_RESOURCE), it grows when no pod uses the volume", in.GetVolumeId(), has>>20, err)
 	}
