@@ -60,6 +60,8 @@ func (m machines) Start(_ context.Context, in machine.Instance) error {
 
 func (machines) Stop(context.Context, string, string, string) error { return nil }
 
+func (machines) ReplaceDisk(string, string) error { return nil }
+
 func (machines) Machine(string) (machine.Machine, bool) { return nil, false }
 
 type profiles struct{ iam *iam.Service }
