@@ -31,7 +31,8 @@ type Error struct {
 	PID     int    // of the daemon
 }
 
-// StatusUnknown is the status of questions that cannot be answered because something could not be read of a twin's source.
+// StatusUnknown is the status of questions that cannot be answered because something could not be read from a twin's
+// source.
 const StatusUnknown = http.StatusFailedDependency
 
 func (e *Error) Error() string {
@@ -182,7 +183,7 @@ func (c *Client) WhySession(ctx context.Context, p Place, name, by, document, fr
 	return get[SessionExplanation](ctx, c, "why/session", p.values("name", name, "by", by, "document", document, "from", from, "user", user, "key", who.AccessKeyID, "token", who.SessionToken))
 }
 
-// Try returns the commands that explain requests with an access key that have failed since a time.
+// Try returns the commands that explain the requests of an access key that have failed since a time.
 func (c *Client) Try(ctx context.Context, accessKeyID string, since time.Time) ([]string, error) {
 	return get[[]string](ctx, c, "why/try", url.Values{"key": {accessKeyID}, "since": {since.Format(time.RFC3339Nano)}})
 }
@@ -239,7 +240,7 @@ func (c *Client) BeginPodRun(ctx context.Context, in PodRunRequest) (*PodRunEven
 	return events, first.Run, nil
 }
 
-// EndPodRun ends a run. Its last events come, and then their end.
+// EndPodRun ends a run. The run's event stream delivers its last events and then ends.
 func (c *Client) EndPodRun(ctx context.Context, secret string) error {
 	return c.call(ctx, http.MethodPost, "pod-runs/end", nil, PodRunEnd{secret}, nil)
 }

@@ -13,28 +13,28 @@ import (
 	"github.com/drydock-dev/drydock/internal/advice"
 )
 
-// How much a finding harms, the worst first. What is unknown may be as bad as an error.
+// The severities of findings, the worst first. Something unknown may be as bad as an error.
 const (
 	HarmError   = "error"   // something does not work
 	HarmWarning = "warning" // something works, and should be changed
-	HarmUnknown = "unknown" // it could not be read of a twin's source
+	HarmUnknown = "unknown" // it could not be read from a twin's source
 )
 
 var harms = []string{HarmError, HarmWarning, HarmUnknown}
 
-// A Diagnosis is what is wrong with a cluster.
+// A Diagnosis lists what is wrong with a cluster.
 type Diagnosis struct {
 	Account  string `json:"account"`
 	Region   string `json:"region"`
 	Cluster  string `json:"cluster"`
 	Status   string `json:"status"`  // EKS's
-	Checked  int    `json:"checked"` // how many things were looked at
+	Checked  int    `json:"checked"` // how many things were checked
 	Findings []Ill  `json:"findings"`
-	// Settling says that nodes are still on their way, so that another diagnosis may find more, or less.
+	// Settling says that nodes are still joining, so another diagnosis may find more, or less.
 	Settling bool `json:"settling,omitempty"`
 }
 
-// An Ill is something that is wrong.
+// An Ill is one problem.
 type Ill struct {
 	Harm    string `json:"harm"`
 	Check   string `json:"check"`   // such as node
@@ -45,8 +45,8 @@ type Ill struct {
 	Fixes    []advice.Fix `json:"fixes,omitempty"`
 }
 
-// Diagnose looks at everything in a cluster. cluster may be empty if there is only one. If settled is set and nodes are
-// still on their way, it looks at nothing else.
+// Diagnose checks everything in a cluster. cluster may be empty if there is only one. If settled is set and nodes are
+// still joining, it checks nothing else.
 func (c *Client) Diagnose(ctx context.Context, p Place, cluster string, settled bool) (Diagnosis, error) {
 	return get[Diagnosis](ctx, c, "doctor", p.values("cluster", cluster, "settled", strconv.FormatBool(settled)))
 }
@@ -56,7 +56,7 @@ func (d *Diagnosis) Sort() {
 	slices.SortStableFunc(d.Findings, func(a, b Ill) int { return slices.Index(harms, a.Harm) - slices.Index(harms, b.Harm) })
 }
 
-// Has reports whether there is a finding with a harm.
+// Has reports whether there is a finding with the given harm.
 func (d *Diagnosis) Has(harm string) bool {
 	return slices.ContainsFunc(d.Findings, func(i Ill) bool { return i.Harm == harm })
 }
@@ -65,7 +65,7 @@ func (d *Diagnosis) title() string {
 	return fmt.Sprintf("Cluster %s of account %s in %s is %s: %d checks, %d findings.", d.Cluster, d.Account, d.Region, d.Status, d.Checked, len(d.Findings))
 }
 
-// Text renders the diagnosis on a page. Findings with the same cause are shown once.
+// Text renders the diagnosis as one page. Findings with the same cause are shown once.
 func (d *Diagnosis) Text() string {
 	var b strings.Builder
 	b.WriteString(d.title() + "\n")
@@ -160,7 +160,7 @@ var diagnosisPage = template.Must(template.New("doctor").Parse(`<!DOCTYPE html>
 {{end}}</html>
 `))
 
-// HTML writes the diagnosis as a page that needs nothing else.
+// HTML writes the diagnosis as a self-contained page.
 func (d *Diagnosis) HTML(w io.Writer) error {
 	return diagnosisPage.Execute(w, struct {
 		Title  string

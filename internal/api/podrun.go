@@ -18,7 +18,7 @@ type PodRunEnd struct {
 	Secret string `json:"secret"`
 }
 
-// A PodRunEvent is a line of the response, which lasts as long as the run. The first one has Run.
+// A PodRunEvent is one line of the response, which lasts as long as the run. The first one has Run.
 type PodRunEvent struct {
 	Run *PodRun `json:"run,omitempty"`
 	// Files are new file contents, by their paths in the container.

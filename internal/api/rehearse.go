@@ -20,9 +20,10 @@ type Rehearsal struct {
 	UpgradeMillis int64     `json:"upgradeMillis"`
 	// Steps are the updates after that of the control plane, in their order.
 	Steps []RehearsedStep `json:"steps"`
-	// Unknown says what could not be read of a twin's source. What depends on it was not rehearsed.
+	// Unknown lists what could not be read from a twin's source. Anything that depends on it was not rehearsed.
 	Unknown []string `json:"unknown,omitempty"`
-	// Stubbed is how often each admission webhook would have been called. The copy calls none, and lets all pass.
+	// Stubbed is how often each admission webhook would have been called. The copy calls none of them and lets all
+	// requests pass.
 	Stubbed map[string]int `json:"stubbed,omitempty"`
 }
 

@@ -1,13 +1,13 @@
 package api
 
-// How far an operation of AWS's is handled.
+// How completely an AWS operation is handled.
 const (
 	SupportHandled = "handled"
 	SupportPartly  = "partly"
 	SupportNone    = "not"
 )
 
-// A ServiceSupport says which operations of a service of AWS's are handled.
+// A ServiceSupport says which operations of an AWS service are handled.
 type ServiceSupport struct {
 	Service    string             `json:"service"` // as the aws CLI names it
 	Title      string             `json:"title"`
@@ -17,7 +17,7 @@ type ServiceSupport struct {
 	Operations []OperationSupport `json:"operations,omitempty"`
 }
 
-// An OperationSupport says what of an operation is handled.
+// An OperationSupport says which parts of an operation are handled.
 type OperationSupport struct {
 	Service   string `json:"service"`
 	Operation string `json:"operation"`
@@ -26,6 +26,6 @@ type OperationSupport struct {
 	// words which values of other members are refused.
 	Refused []string `json:"refused,omitempty"`
 	Except  string   `json:"except,omitempty"`
-	// Why says why an operation that clients use is not handled.
+	// Why explains why an operation that clients use is not handled.
 	Why string `json:"why,omitempty"`
 }

@@ -30,13 +30,14 @@ type Twin struct {
 	Loaded  time.Time `json:"loaded"`         // when it was loaded into Drydock
 	Answers int       `json:"answers"`        // of the source
 	Gaps    []string  `json:"gaps,omitempty"` // what the source did not say
-	// LeftOut is what was not read or kept because the user chose that, or because it is more than an import reads.
+	// LeftOut lists what was not read or kept, because the user chose to leave it out or because it exceeds what an
+	// import reads.
 	LeftOut []string `json:"leftOut,omitempty"`
 	// Differences are those between the Kubernetes objects of an earlier twin and its source, if they were asked for.
 	Differences []Difference `json:"objectDifferences,omitempty"`
 }
 
-// A Difference is something that a twin and its source do not have alike. The members are those of twin.Difference.
+// A Difference is something that differs between a twin and its source. The members are those of twin.Difference.
 type Difference struct {
 	Action string `json:"action"`
 	Path   string `json:"path"`
@@ -75,8 +76,8 @@ type ImportOptions struct {
 	Absent bool
 }
 
-// ImportTwin loads a recording, in the form that twin.Send writes. What the options do not allow to replace is an Error with
-// http.StatusConflict.
+// ImportTwin loads a recording, in the form that twin.Send writes. If the options do not allow it to replace the account,
+// the error is an *Error with http.StatusConflict.
 func (c *Client) ImportTwin(ctx context.Context, recording io.Reader, o ImportOptions) (Twin, error) {
 	query := url.Values{}
 	for name, set := range map[string]bool{"replace": o.Replace, "compare": o.Compare, "unchanged": o.Unchanged, "absent": o.Absent} {

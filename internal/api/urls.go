@@ -13,13 +13,13 @@ type LoadBalancerURLs struct {
 type ListenerURL struct {
 	Port     uint16 `json:"port"`
 	Protocol string `json:"protocol"`
-	// URL is http, https, tls or tcp://127.0.0.1:PORT, or empty if the listener carries nothing.
+	// URL is http, https, tls or tcp://127.0.0.1:PORT, or empty if the listener carries no traffic.
 	URL string `json:"url,omitempty"`
-	// Problem says why nothing answers there, if that is so.
+	// Problem says why nothing answers there. It is empty if something does.
 	Problem string `json:"problem,omitempty"`
 }
 
-// URLs returns the URLs of a load balancer, by its ARN, its name or its name in DNS.
+// URLs returns the URLs of a load balancer, which is given by its ARN, its name or its DNS name.
 func (c *Client) URLs(ctx context.Context, p Place, name string) (LoadBalancerURLs, error) {
 	return get[LoadBalancerURLs](ctx, c, "urls", p.values("name", name))
 }

@@ -16,7 +16,7 @@ const (
 	StepPending = "pending" // not reached yet
 )
 
-// A Step is one step of a node or a pod until it can be used.
+// A Step is one of the steps that a node or a pod goes through before it can be used.
 type Step struct {
 	Name     string    `json:"name"`
 	State    string    `json:"state"`
@@ -34,7 +34,7 @@ type Reason struct {
 	// Fixes are alternatives, the least intrusive first. If the list is empty, Note says what was tried.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
 	Note  string       `json:"note,omitempty"`
-	// Failures are the rows of docs/failures that are about it.
+	// Failures are the rows of docs/failures that describe it.
 	Failures []string `json:"failures,omitempty"`
 }
 

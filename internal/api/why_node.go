@@ -24,16 +24,17 @@ type NodeExplanation struct {
 	OutOfTouch bool `json:"outOfTouch,omitempty"`
 	// Fargate says that it is a node of Fargate's.
 	Fargate bool `json:"fargate,omitempty"`
-	// NextTry is when the node next tries what fails; zero: it does not by itself, or nothing
-	// fails.
+	// NextTry is when the node retries what fails. It is zero if the node does not retry by
+	// itself, or if nothing fails.
 	NextTry time.Time `json:"nextTry,omitzero"`
 	// Problem says what keeps a node from being Ready, or from working, in the words of its last attempt.
 	Problem string `json:"problem,omitempty"`
 	Steps   []Step `json:"steps"`
-	// Unknown says what could not be read of a twin's source. If it is not empty, the steps are what is known, and whether the
+	// Unknown lists what could not be read from a twin's source. If it is not empty, the steps are what is known, and whether the
 	// node joins is unknown.
 	Unknown []string `json:"unknown,omitempty"`
-	// Observed is what AWS showed of a node of a twin when it was read, and Disagreement says how the prediction differs.
+	// Observed is what AWS showed about a node of a twin when the twin was read, and Disagreement says how the
+	// prediction differs.
 	Observed     []string `json:"observed,omitempty"`
 	Disagreement string   `json:"disagreement,omitempty"`
 	// Notes list differences from AWS's own nodes that do not prevent a join.
@@ -82,13 +83,13 @@ func (e *NodeExplanation) Text() string {
 	return chainText(title, e.Steps, e.Notes, verdict)
 }
 
-// IsUnknown reports whether the verdict depends on what could not be read of a twin's source.
+// IsUnknown reports whether the verdict depends on what could not be read from a twin's source.
 func (e *NodeExplanation) IsUnknown() bool { return len(e.Unknown) > 0 }
 
 // Chain returns the steps, and reports whether the end was reached.
 func (e *NodeExplanation) Chain() ([]Step, bool) { return e.Steps, e.Ready }
 
-// Verdict summarizes the chain, and says when the node tries again what fails.
+// Verdict summarizes the chain, and says when the node retries what fails.
 func (e *NodeExplanation) Verdict() string {
 	verdict := e.state()
 	if e.IsUnknown() {
@@ -166,7 +167,7 @@ type NodesExplanation struct {
 	// Notes are possible causes: faults in force.
 	Notes []string          `json:"notes,omitempty"`
 	Nodes []NodeExplanation `json:"nodes"`
-	// Unknown says what could not be read of a twin's source about which nodes there are.
+	// Unknown lists what could not be read from a twin's source about which nodes exist.
 	Unknown []string `json:"unknown,omitempty"`
 	// Endpoint is the cluster's, unless it is about a node group.
 	Endpoint *EndpointAccess `json:"endpoint,omitempty"`

@@ -15,12 +15,12 @@ type PodExplanation struct {
 	Running bool     `json:"running"`
 	Steps   []Step   `json:"steps"`
 	Notes   []string `json:"notes,omitempty"`
-	// Unknown says what could not be read of a twin's source. If it is not empty, the steps are what is known, and whether the
+	// Unknown lists what could not be read from a twin's source. If it is not empty, the steps are what is known, and whether the
 	// pod runs is unknown.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// IsUnknown reports whether the verdict depends on what could not be read of a twin's source.
+// IsUnknown reports whether the verdict depends on what could not be read from a twin's source.
 func (e *PodExplanation) IsUnknown() bool { return len(e.Unknown) > 0 }
 
 // FirstFailed returns the step that keeps the pod from working, or nil.

@@ -9,7 +9,7 @@ import (
 type ReachExplanation struct {
 	reach.Verdict
 	advice.Answer
-	// Unknown says what could not be read of a twin's source. If it is not empty, the verdict is unknown: the hops are what
+	// Unknown lists what could not be read from a twin's source. If it is not empty, the verdict is unknown: the hops are what
 	// is known.
 	Unknown []string `json:"unknown,omitempty"`
 }

@@ -36,8 +36,8 @@ type RequestExplanation struct {
 	Suggestions []policy.Suggestion `json:"suggestions"`
 	// Fixes are the commands that make these changes.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
-	// Unknown says what could not be read of the principal's policies at a twin's source. If it is not empty, whether AWS
-	// would refuse the request is unknown.
+	// Unknown lists which of the principal's policies could not be read from a twin's source. If it is not empty, whether
+	// AWS would refuse the request is unknown.
 	Unknown []string `json:"unknown,omitempty"`
 	// Now is the decision of the current policies on the same request.
 	Now *policy.Decision `json:"now,omitempty"`

@@ -41,7 +41,7 @@ type ServiceAccountExplanation struct {
 	// Mechanism is "IAM role for service accounts" or "EKS Pod Identity".
 	Mechanism string         `json:"mechanism,omitempty"`
 	Links     []IdentityLink `json:"links"`
-	// Unknown says what could not be read of a twin's source. If it is not empty, the links are what is known.
+	// Unknown lists what could not be read from a twin's source. If it is not empty, the links are what is known.
 	Unknown []string `json:"unknown,omitempty"`
 }
 

@@ -1,8 +1,8 @@
 // Package bytestore keeps payloads in the data folder: the messages of queues, log
 // events and, later, what other services store for their users. Metadata belongs in internal/store.
 //
-// A bucket holds keys and values of one resource of an account. Concurrent writes share a transaction, which is on
-// disk when Wait returns. Everything is in one file of bbolt, which keeps its pages consistent through crashes. Each
+// A bucket holds the keys and values of one resource of an account. Concurrent writes share a transaction, which is
+// on disk when Wait returns. Everything is in one bbolt file; bbolt keeps its pages consistent through crashes. Each
 // value has a checksum, because bbolt's pages have none.
 package bytestore
 

@@ -1,4 +1,4 @@
-// Package idle makes processes that have nothing to do cheap.
+// Package idle reduces the cost of processes that have nothing to do.
 package idle
 
 import (

@@ -1,5 +1,5 @@
-// Package podidentityagent answers as the EKS Pod Identity Agent of a node does, wherever that is: in the container of the
-// add-on (internal/node/containers/programs), or in the daemon for programs of pods on simulated nodes.
+// Package podidentityagent implements the EKS Pod Identity Agent of a node. It runs in the container of the add-on
+// (internal/node/containers/programs), or in the daemon for programs of pods on simulated nodes.
 package podidentityagent
 
 import (

@@ -1,5 +1,5 @@
 // Package schedule parses the schedule expressions of EventBridge and Systems Manager, rate(…) and cron(…), and computes
-// when they are due. It is pure: the caller has the clock.
+// when they are due. It is pure: the caller provides the time.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
 package schedule
 

@@ -1,8 +1,8 @@
-// Package addonimages is the images of EKS's add-ons, as far as nodes that run containers have their programs. An image holds
-// no programs: it has symbolic links to those that every such node has, and a marker by which the node shows them in the
-// container (tools/nodebin/nodetool). So an image is a few kilobytes, whatever the size of its program is.
+// Package addonimages provides the images of those EKS add-ons whose programs are on nodes that run containers. An image
+// contains no programs: it has symbolic links to the node's programs, and a marker that makes the node show them in the
+// container (tools/nodebin/nodetool). So an image takes a few kilobytes, however large its program is.
 //
-// They are images of Drydock's with the names of AWS's. All tags of a repository are the same image.
+// They are Drydock's own images under AWS's names. All tags of a repository refer to the same image.
 package addonimages
 
 import (

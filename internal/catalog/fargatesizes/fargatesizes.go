@@ -1,5 +1,5 @@
-// Package fargatesizes knows the combinations of vCPU and memory that Fargate offers for pods, and which one a pod
-// gets. It is pure; any package may import it.
+// Package fargatesizes lists the combinations of vCPU and memory that Fargate offers for pods, and chooses the one
+// for a pod. It is pure; any package may import it.
 package fargatesizes
 
 import (

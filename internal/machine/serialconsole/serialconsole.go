@@ -1,8 +1,8 @@
-// Package serialconsole is the EC2 Serial Console: an SSH server of the Region through which a user types on serial port
-// 0 of an instance, whatever the instance's network, security groups and sshd do. The port shows the boot, and then the
-// login prompt of getty, which accepts users with a password in the machine's /etc/shadow.
+// Package serialconsole is the EC2 Serial Console: an SSH server of the Region that connects a user to serial port 0 of
+// an instance, whatever the state of the instance's network, security groups and sshd. The port shows the boot messages,
+// and then the login prompt of getty, which accepts users with a password in the machine's /etc/shadow.
 //
-// It uses machines through package machine only. Package compute connects clients to it.
+// It uses machines only through package machine. Package compute connects clients to it.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/connect-to-serial-console.html
 package serialconsole
 

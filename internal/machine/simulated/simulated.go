@@ -1,9 +1,9 @@
 // Package simulated runs machines without running anything: a file system in memory, user data by cloud-init, a
 // console, and programs by a shell written in Go (package shell). A machine is a few goroutines, so any number of
-// them run on any operating system. Nothing of the host is used.
+// machines can run on any operating system. Nothing of the host is used.
 //
-// What makes such a computer a node of a cluster is its [Guest]: package node/simulated has one that is a kubelet. It
-// is a [machine.Runtime].
+// A [Guest] makes such a computer a node of a cluster: package node/simulated has one that is a kubelet. The package
+// implements [machine.Runtime].
 package simulated
 
 import (

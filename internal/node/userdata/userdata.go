@@ -1,9 +1,8 @@
-// Package userdata reads what a booting machine reads: the user data that tells an EKS node which cluster to join and
-// how.
+// Package userdata parses the user data that tells an EKS node which cluster to join and how.
 //
-// It handles what boots without running a program: nodeadm's NodeConfig on Amazon Linux 2023 and Bottlerocket's TOML
-// settings, and also the files of a kubelet that a script configured. The machine runs scripts (package
-// machine/guest/cloudinit).
+// It handles the formats that need no program to run: nodeadm's NodeConfig on Amazon Linux 2023 and Bottlerocket's
+// TOML settings. It also reads the files of a kubelet that a script configured. The machine runs the scripts
+// (package machine/guest/cloudinit).
 //
 // User data comes from users and is not trusted: its size, its decompressed size, its nesting and its number of parts
 // are bounded. May be imported by the node runtimes.

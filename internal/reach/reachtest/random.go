@@ -1,4 +1,4 @@
-// Package reachtest makes random networks for tests of package reach and of what behaves like it.
+// Package reachtest makes random networks for tests of package reach and of packages that must behave like it.
 package reachtest
 
 import (
@@ -289,7 +289,7 @@ func (m *maker) machine(n, i int, vpc, subnet, zone, letter string) {
 	m.destinations = append(m.destinations, e.Addresses[0].Private)
 }
 
-// Random returns the network of a seed.
+// Random returns the network for a seed.
 func Random(seed uint64) *World {
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 7)), pods: rand.New(rand.NewPCG(seed, 11)), hubs: rand.New(rand.NewPCG(seed, 13)), d: reach.New("us-east-1").Edit()}
 	m.d.Put(&reach.PrefixList{ID: "pl-s3", CIDRs: cidrs("3.5.0.0/22")})

@@ -3,8 +3,8 @@
 //
 //	aws arc-zonal-shift start-zonal-shift ──► record ──► Zone ──► the resource's own service: EKS cordons nodes
 //
-// The package knows which shifts there are, not what they do: the service of a resource asks Zone, and produces the
-// effect. Which resources can be shifted it learns from internal/app. Only the composition root imports it.
+// The package keeps the shifts but does not apply them: the service of a resource asks Zone and produces the
+// effect. internal/app tells it which resources can be shifted. Only the composition root imports it.
 package arczonalshift
 
 import (

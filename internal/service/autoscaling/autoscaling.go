@@ -9,8 +9,8 @@
 //	launch plan ─► Pending ─► [Pending:Wait ─►] InService ⇄ Standby
 //	                 └──────────────┴──────────────┴─► [Terminating:Wait ─►] Terminating ─► gone
 //
-// The package does not start machines and does not know about clusters. Only the composition root
-// imports it.
+// The package does not start machines or know about clusters. Only the composition root imports
+// it.
 package autoscaling
 
 import (

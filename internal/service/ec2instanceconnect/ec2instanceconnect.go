@@ -1,6 +1,7 @@
-// Package ec2instanceconnect answers the EC2 Instance Connect API. SendSSHPublicKey lets a public key log in to an instance
-// for a minute: the instance's metadata service has the key, and the instance's SSH server reads it there. OpenTunnel,
-// which is a WebSocket rather than an API request, connects a client through an Instance Connect endpoint (tunnel.go).
+// Package ec2instanceconnect answers the EC2 Instance Connect API. SendSSHPublicKey makes a public key valid for logins to
+// an instance for a minute: the instance's metadata service provides the key, and the instance's SSH server reads it there.
+// OpenTunnel, which is a WebSocket rather than an API request, connects a client through an Instance Connect endpoint
+// (tunnel.go).
 //
 // Keys are kept in memory only, since they expire after a minute. The package reaches EC2 and the network only through
 // Config and Dial. Only the composition root imports it.

@@ -2,10 +2,10 @@
 // creates by default: load balancers, listeners, instances and their health, and policies.
 //
 // A load balancer has a network interface in each of its subnets. A reconciler creates them in EC2
-// and removes them after the load balancer is deleted. Package balancer carries the traffic, as a
-// second reconciler tells it (traffic.go), and checks instances that run programs. The health of
-// others is determined on request: whether the network lets a health check through, and whether the
-// cluster says that something would answer on the port.
+// and removes them after the load balancer is deleted. A second reconciler (traffic.go) configures
+// package balancer, which carries the traffic and checks instances that run programs. The health of
+// other instances is determined on request: it depends on whether the network lets a health check
+// through, and whether the cluster says that something would answer on the port.
 //
 // The package does not know about clusters. No other service imports it.
 package elb

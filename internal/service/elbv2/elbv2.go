@@ -3,10 +3,10 @@
 //
 // A load balancer is provisioning until it has its network interfaces, one per subnet. A reconciler
 // creates them in EC2 and removes them after the load balancer is deleted. As on AWS, they use
-// security groups, addresses and subnets. Package balancer carries the traffic, as a second
-// reconciler tells it (traffic.go), and checks the health of targets that run programs. The health
-// of others is determined on request: whether the network lets a health check through, and whether
-// the cluster says that something would answer on the port.
+// security groups, addresses and subnets. A second reconciler (traffic.go) configures package
+// balancer, which carries the traffic and checks the health of targets that run programs. The
+// health of other targets is determined on request: it depends on whether the network lets a health
+// check through, and whether the cluster says that something would answer on the port.
 //
 //	CreateLoadBalancer ─► provisioning ─► active ─► DeleteLoadBalancer ─► (interfaces are removed) ─► gone
 //

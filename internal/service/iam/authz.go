@@ -80,7 +80,7 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 	return authz.Resource{}, false
 }
 
-// Targets implements authz.Targeter for what requests name by something of theirs: a
+// Targets implements authz.Targeter for resources that requests identify indirectly: a
 // user by an access key, a role by its service or by the task of its deletion.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	switch in := in.(type) {

@@ -14,7 +14,7 @@
 // policy allows that, and on grants (authz*.go define the checks). AWS managed keys are created
 // when they are first used.
 //
-// There is no imported material, and there are no custom key stores and multi-Region keys. Only the
+// Imported key material, custom key stores and multi-Region keys are not supported. Only the
 // composition root imports the package.
 package kms
 

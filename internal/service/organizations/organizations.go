@@ -1,5 +1,6 @@
-// Package organizations implements AWS Organizations as far as guardrails need it: one organization per management
-// account, organizational units, member accounts, service control policies and resource control policies.
+// Package organizations implements the part of AWS Organizations that guardrails need: one organization per
+// management account, organizational units, member accounts, service control policies and resource control
+// policies.
 //
 //	CreatePolicy, AttachPolicy ──► records ──► Controls ──► package authz, for every call by or on a member account
 //

@@ -82,7 +82,7 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 	return writes, gaps, err
 }
 
-// othersZones returns the zones of other accounts and of AWS's services, of which only the names and owners can be read.
+// othersZones returns the zones of other accounts and of AWS's services. Only their names and owners can be read.
 // https://docs.aws.amazon.com/Route53/latest/APIReference/API_ListHostedZonesByVPC.html
 func othersZones(r *recording.Recording) ([]*foreignRecord, error) {
 	pages, err := recording.Pages[awsroute53.ListHostedZonesByVPCInput, awsroute53.ListHostedZonesByVPCOutput](r, "route53", "ListHostedZonesByVPC")

@@ -1,6 +1,6 @@
 // Package sns implements the part of Amazon SNS that connects services: standard topics, their policies, and
-// subscriptions of SQS queues, with filter policies and raw delivery. A message has reached all queues by the time the
-// call that publishes it returns.
+// subscriptions of SQS queues, with filter policies and raw delivery. When the call that publishes a message returns,
+// the message has reached all queues.
 //
 //	aws sns publish ──► filter policies ──► SQS, as sns.amazonaws.com
 //	                                        └─ refused ──► the subscription's dead-letter queue

@@ -3,7 +3,7 @@
 // that only this installation's store can decrypt, so a million sessions cost nothing and survive a
 // restart.
 //
-// It knows roles and policies only through Directory. No other service imports it.
+// It looks up roles and policies only through Directory. No other service imports it.
 package sts
 
 import (

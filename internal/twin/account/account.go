@@ -67,7 +67,7 @@ func All(r store.Reader) []Twin {
 	return out
 }
 
-// Gaps returns what could not be read of a twin's source. It is empty for an account that is no twin.
+// Gaps returns what could not be read from a twin's source. It is empty for an account that is no twin.
 func Gaps(r store.Reader, account string) []recording.Gap {
 	var out []recording.Gap
 	for _, i := range gaps.All(r, store.Scope{Account: account, Global: true}) {
@@ -112,7 +112,7 @@ type Loader struct {
 	Modules func() []module.Module
 	// Reset empties an account, as `drydock reset` does.
 	Reset func(ctx context.Context, account string) error
-	// InUse reports whether somebody uses an account that is no twin.
+	// InUse reports whether an account that is not a twin is in use.
 	InUse func(account string) bool
 	Now   func() time.Time
 	// Dir is the folder for the Kubernetes objects of twins.
@@ -173,7 +173,7 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, e Expect) (_ 
 	if err := l.write(ctx, writes, false); err != nil {
 		return Twin{}, fmt.Errorf("writing account %s: %w", account, err)
 	}
-	err = twins.UpdateOne(ctx, l.Store, key(account), func(kept *Twin) error { // which may have been changed meanwhile
+	err = twins.UpdateOne(ctx, l.Store, key(account), func(kept *Twin) error { // which may have changed in the meantime
 		kept.Loading = false
 		t = *kept
 		return nil

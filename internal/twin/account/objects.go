@@ -117,7 +117,7 @@ func Held(r store.Reader, account string) bool {
 	return ok && !t.Changed
 }
 
-// MarkChanged notes that somebody changes something in a twin now, which from then on lives like any other account.
+// MarkChanged records that something in a twin is changed. From then on, the twin behaves like any other account.
 func MarkChanged(ctx context.Context, st *store.Store, account string, now time.Time) error {
 	if !Held(st, account) {
 		return nil

@@ -1,5 +1,5 @@
-// Package source reads an AWS account with a user's credentials and makes a recording.Recording of it. It asks only the
-// operations that package twin lists: every client refuses all others before anything is sent.
+// Package source reads an AWS account with a user's credentials and makes a recording.Recording of it. It calls only
+// the operations that package twin lists: every client refuses all others before anything is sent.
 //
 // It runs in the user's own process. Credentials stay there: no recording contains them.
 package source

@@ -30,7 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
-// tokens makes bearer tokens for clusters: presigned requests, of which nothing is sent to STS here.
+// tokens makes bearer tokens for clusters: presigned requests, which are not sent to STS here.
 func tokens(cfg aws.Config) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, cluster string) (string, error) {
 		if cfg.Credentials == nil {

@@ -25,7 +25,7 @@ type API struct {
 	Shapes     map[string]*Shape     `json:"shapes"`
 }
 
-// Metadata is what a model says about its service.
+// Metadata is a model's description of its service.
 type Metadata struct {
 	APIVersion         string          `json:"apiVersion"`
 	EndpointPrefix     string          `json:"endpointPrefix"`
@@ -91,7 +91,7 @@ type Shape struct {
 	} `json:"error"`
 }
 
-// A Ref refers to a shape and says how it is sent there.
+// A Ref refers to a shape and says how that use of it is encoded.
 type Ref struct {
 	Shape            string     `json:"shape"`
 	Location         string     `json:"location"`
@@ -172,7 +172,7 @@ func (a *API) add(name string) error {
 
 // Compact renders an API model as the lines that package model parses: metadata, operations and shapes, each sorted
 // by name. Scalar shapes without constraints are folded into the members that use them. Shapes that no operation
-// reaches are left out, as are the constraints of shapes that only appear in answers.
+// reaches are left out, as are the constraints of shapes that appear only in responses.
 func Compact(name string, apiJSON []byte) ([]byte, error) {
 	var api API
 	if err := json.Unmarshal(apiJSON, &api); err != nil {

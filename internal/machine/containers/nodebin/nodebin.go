@@ -2,7 +2,7 @@
 // others), runc, containerd's shim, nodetool, guest, CoreDNS, csi, and nft with its libraries. `make nodebin` builds them, and this
 // package embeds them. A build without them works, but offers no containers.
 //
-// Used by package machine/containers and by `drydock doctor`. It depends on nothing of Drydock.
+// Used by package machine/containers and by `drydock doctor`. It does not depend on the rest of Drydock.
 package nodebin
 
 import (

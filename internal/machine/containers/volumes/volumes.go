@@ -2,7 +2,7 @@
 // Each is an image of an ext4 file system in a sparse file, which grows with what is written to it.
 //
 // A volume is mounted by a loop device, so its size is a real bound. Neither the mount nor the device has a name on the real
-// machine, and the kernel frees both when the last machine that shows the volume has ended or detached it.
+// machine, and the kernel frees both when the last machine that uses the volume has ended or detached it.
 //
 // Linux only; the daemon must be root. May be imported by packages app, compute and containers.
 package volumes

@@ -1,10 +1,10 @@
-// Package kubectl runs kubectl for a simulated machine, in a process of its own: kubectl takes tens of megabytes, and what
-// the user gives it may make it take more.
+// Package kubectl runs kubectl for a simulated machine, in a process of its own: kubectl takes tens of megabytes, and the
+// user's input may make it take more.
 //
 // The child (package child) has a copy of the machine's files. It cannot open any file, connection or program of the host,
-// whatever kubectl's code tries: its limit of open files is zero. It asks this process for what it needs: a connection by
-// the machine's network, and a run of the machine's own `aws` for a token. May be imported by packages under internal/node
-// and by internal/compute; cmd/drydock names the child's main function.
+// whatever kubectl's code tries: its limit of open files is zero. It asks this process for what it needs: connections
+// through the machine's network, and runs of the machine's own `aws` to get tokens. May be imported by packages under
+// internal/node and by internal/compute; cmd/drydock names the child's main function.
 package kubectl
 
 import (

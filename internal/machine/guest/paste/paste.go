@@ -1,6 +1,6 @@
-// Package paste runs commands as a person does who pastes them: a shell with the AWS CLI,
-// against a daemon. Tests run what `drydock why` prints by it, at a thirtieth of the cost of
-// the real CLI. For tests alone.
+// Package paste runs commands as if a person had pasted them into a shell that has the AWS
+// CLI, against a daemon. Tests use it to run what `drydock why` prints, at a thirtieth of
+// the cost of the real CLI. For tests only.
 package paste
 
 import (

@@ -1,5 +1,6 @@
-// Package launch is what the daemon and the programs of a node that runs containers agree on: the child modes of
-// containerd and the kubelet and their configuration. A leaf, because the programs cost minutes to compile.
+// Package launch is the interface between the daemon and the programs of a node that runs containers: the child
+// modes of containerd and the kubelet, and their configuration. It is a leaf, because the programs take minutes
+// to compile.
 package launch
 
 import "net/netip"

@@ -1,7 +1,7 @@
 // Package usage measures how much memory the processes of cgroups use, where the kernel does not count it because cgroup v2 has
 // no memory controller.
 //
-// Used by the kubelet of machines that run containers. It depends on nothing of Drydock.
+// Used by the kubelet of machines that run containers. It does not depend on the rest of Drydock.
 package usage
 
 import (

@@ -1,10 +1,10 @@
-// Package logrouter is what Fargate's log router does with the lines that containers print: it reads the ConfigMap aws-logging,
-// which has a part of Fluent Bit's configuration, changes records by its filters, and says which of them go to which stream of
-// CloudWatch Logs. It computes only: package node/containers reads the lines and calls CloudWatch Logs.
+// Package logrouter implements Fargate's log router, which processes the lines that containers print: it reads the ConfigMap
+// aws-logging, which contains a part of Fluent Bit's configuration, applies the filters in it to records, and determines the
+// stream of CloudWatch Logs for each. It does no I/O: package node/containers reads the lines and calls CloudWatch Logs.
 //
-// Of Fluent Bit, it has the outputs cloudwatch_logs and cloudwatch, and the filters parser, kubernetes, grep, record_modifier and
-// modify, with the settings that the AWS documentation and common examples have. A Router is not made from a configuration with
-// others: the error names them. Outputs with other destinations are left out and listed.
+// It implements Fluent Bit's outputs cloudwatch_logs and cloudwatch, and the filters parser, kubernetes, grep, record_modifier
+// and modify, with the settings that the AWS documentation and common examples use. A configuration with other filters or
+// settings is an error that names them. Outputs with other destinations are left out and listed.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-logging.html and https://docs.fluentbit.io/manual/pipeline. May be
 // imported by internal/node/fargate and internal/node/containers.

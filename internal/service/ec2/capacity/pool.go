@@ -1,5 +1,5 @@
-// Package capacity says which pools of instances have capacity: those without a fault (drydock fault) that takes it away, and
-// On-Demand Capacity Reservations, whose capacity is there even then.
+// Package capacity determines which pools of instances have capacity: all pools except those without capacity because of a
+// fault (drydock fault). On-Demand Capacity Reservations keep their capacity even then.
 package capacity
 
 import (

@@ -1,5 +1,5 @@
-// Package endpoint has VPC endpoints (gateway and interface), the services that they connect to,
-// and EC2 Instance Connect endpoints. Package authz evaluates endpoint policies.
+// Package endpoint manages VPC endpoints (gateway and interface), the services that they connect
+// to, and EC2 Instance Connect endpoints. Package authz evaluates endpoint policies.
 package endpoint
 
 import (

@@ -1,5 +1,5 @@
-// Package image has the images that instances boot from: AWS's images, which are listed in catalog/images and can
-// have aliases, and images that users make from instances, snapshots and other images.
+// Package image manages the images that instances boot from: AWS's images, which are listed in catalog/images and
+// can have aliases, and images that users make from instances, snapshots and other images.
 package image
 
 import (

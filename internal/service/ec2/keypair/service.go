@@ -1,4 +1,4 @@
-// Package keypair has key pairs, imported or generated. It stores only public keys.
+// Package keypair manages key pairs, imported or generated. It stores only public keys.
 package keypair
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"

@@ -1,6 +1,6 @@
-// Package placement has placement groups and their rules about where a group's instances run.
-// Drydock has no racks or hosts: the rules that can be met are those about Availability Zones, numbers of
-// instances and partitions.
+// Package placement manages placement groups and the rules about where a group's instances run. Drydock
+// has no racks or hosts, so it only enforces the rules about Availability Zones, numbers of instances and
+// partitions.
 package placement
 
 import (

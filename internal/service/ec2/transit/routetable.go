@@ -134,7 +134,7 @@ func RouteTablesSettled(out *awsec2.DescribeTransitGatewayRouteTablesOutput) boo
 	return !slices.ContainsFunc(out.TransitGatewayRouteTables, func(t ec2types.TransitGatewayRouteTable) bool { return changing(string(t.State)) })
 }
 
-// link changes what an attachment has to do with a route table of its gateway.
+// link changes the relation of an attachment to a route table of its gateway.
 func (s *Service) link(ctx context.Context, dryRun *bool, attachment, table *string, change func(a *record.TransitAttachment, table string) error) (record.TransitAttachment, error) {
 	sc := resource.ScopeOf(ctx)
 	var out record.TransitAttachment

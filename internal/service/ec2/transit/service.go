@@ -1,8 +1,7 @@
-// Package transit has transit gateways, the attachments of VPCs to them, and their route tables.
+// Package transit manages transit gateways, the attachments of VPCs to them, and their route tables.
 //
-// A transit gateway belongs to one account: it cannot be shared, so nothing waits for acceptance. Its attachments are
-// those of VPCs. Associations and propagations take effect at once; their states in answers to requests are AWS's
-// transitional ones.
+// A transit gateway belongs to one account and cannot be shared, so no attachment waits for acceptance. Only VPCs can
+// be attached. Associations and propagations take effect at once, although responses show AWS's transitional states.
 package transit
 
 import (

@@ -1,6 +1,6 @@
-// Package vpc has VPCs with their CIDR blocks and DHCP options, subnets, flow logs, zones and
-// regions, and the default VPC of every account. The packages below handle what is inside a VPC;
-// this one creates the initial contents of a new VPC.
+// Package vpc manages VPCs with their CIDR blocks and DHCP options, subnets, flow logs, zones
+// and regions, and the default VPC of every account. The packages below handle what is inside a
+// VPC; this one creates the initial contents of a new VPC.
 package vpc
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"

@@ -1,5 +1,5 @@
-// Package vpn has virtual private gateways, customer gateways and VPN connections. They are records: there is no other
-// network, so the tunnels of connections are down, and nothing gets through a virtual private gateway.
+// Package vpn manages virtual private gateways, customer gateways and VPN connections. They are only records: there is
+// no network at the other end, so all tunnels are down, and nothing gets through a virtual private gateway.
 package vpn
 
 import (

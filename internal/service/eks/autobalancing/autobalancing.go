@@ -2,9 +2,9 @@
 // eks.amazonaws.com/nlb, and an Application Load Balancer for the Ingresses of classes whose controller is
 // eks.amazonaws.com/alb.
 //
-// A pass over a cluster reads its objects and what carries the cluster's tag in AWS, and changes what differs, so it can
-// be repeated after a crash. As on AWS, EKS creates and changes as the cluster role, in a session with the tag
-// eks:eks-cluster-name, and describes and deletes as its service-linked role.
+// A pass over a cluster compares its objects with the AWS resources that carry the cluster's tag, and changes what
+// differs, so it can be repeated after a crash. As on AWS, EKS creates and changes as the cluster role, in a session
+// with the tag eks:eks-cluster-name, and describes and deletes as its service-linked role.
 // https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonEKSLoadBalancingPolicy.html
 package autobalancing
 

@@ -181,7 +181,7 @@ func priority(r elbv2types.Rule) int {
 	return n
 }
 
-// serves reports whether a listener of AWS's is at the port of l.
+// serves reports whether an existing listener in AWS has the port of l.
 func (l listener) serves(have elbv2types.Listener) bool {
 	return aws.ToInt32(have.Port) == l.port && transport(have.Protocol) == transport(l.protocol)
 }

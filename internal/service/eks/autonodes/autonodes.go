@@ -1,9 +1,9 @@
 // Package autonodes launches and terminates the nodes of EKS Auto Mode. Karpenter's controllers, in the process of a
-// cluster's control plane, decide which nodes there are (internal/controlplane/child/karpenter), and call this package
-// through the daemon.
+// cluster's control plane, decide which nodes to launch and terminate (internal/controlplane/child/karpenter), and
+// call this package through the daemon.
 //
-// As on AWS, EKS launches as the cluster role, with the cluster's name as a session tag that the role's policies look
-// at, and looks, terminates and cleans up as its service-linked role.
+// As on AWS, EKS launches as the cluster role, with the cluster's name as a session tag that the role's policies
+// check. It describes, terminates and cleans up as its service-linked role.
 // https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonEKSComputePolicy.html
 package autonodes
 

@@ -1,10 +1,10 @@
-// Package autostorage is the block storage of EKS Auto Mode: it does for the driver ebs.csi.eks.amazonaws.com what the
-// sidecars and the controller of the EBS CSI driver do, next to the control plane. Claims get volumes, and nodes get them
-// attached.
+// Package autostorage implements the block storage of EKS Auto Mode. Next to the control plane, it does for the driver
+// ebs.csi.eks.amazonaws.com what the sidecars and the controller of the EBS CSI driver do: it creates volumes for claims
+// and attaches them to nodes.
 //
-// A pass reads the cluster's objects and what EC2 has, and takes the next step of each. Volumes have client tokens made of
-// their names, so a pass can be repeated after a crash. As on AWS, EKS creates, attaches and changes volumes as the cluster
-// role, in a session with the tag eks:eks-cluster-name, and describes and deletes them as its service-linked role.
+// A pass reads the cluster's objects and EC2's volumes, and takes the next step for each. Volumes have client tokens made
+// from their names, so a pass can be repeated after a crash. As on AWS, EKS creates, attaches and changes volumes as the
+// cluster role, in a session with the tag eks:eks-cluster-name, and describes and deletes them as its service-linked role.
 // https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonEKSBlockStoragePolicy.html
 package autostorage
 

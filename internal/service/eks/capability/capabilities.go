@@ -1,6 +1,6 @@
 // Package capability keeps EKS capabilities (Argo CD, ACK and kro) with AWS's validation, the access entries of their
-// roles, their updates and tags. AWS runs their controllers outside of the cluster. Drydock does not, so a capability is
-// DEGRADED and says so.
+// roles, their updates and tags. AWS runs their controllers outside the cluster. Drydock does not run them, so a
+// capability is DEGRADED and says so.
 package capability
 
 import (

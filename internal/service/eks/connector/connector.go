@@ -1,5 +1,5 @@
-// Package connector registers clusters from elsewhere, as the EKS Connector does. A registered cluster is a name, an ARN
-// and an activation. It stays PENDING, because the agent that would activate it needs hybrid nodes of Systems Manager.
+// Package connector registers external clusters, as the EKS Connector does. A registered cluster is a name, an ARN and
+// an activation. It stays PENDING, because the agent that would activate it needs hybrid nodes of Systems Manager.
 package connector
 
 import (

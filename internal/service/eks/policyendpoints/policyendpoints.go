@@ -1,6 +1,6 @@
 // Package policyendpoints resolves the network policies of clusters, as the network policy controller in EKS's control plane
-// does: each NetworkPolicy gets a PolicyEndpoint with the addresses that its selectors mean at the moment. The agents of nodes
-// enforce those.
+// does: each NetworkPolicy gets a PolicyEndpoint with the addresses that its selectors currently match. The agents of nodes
+// enforce PolicyEndpoints.
 //
 // The ConfigMap amazon-vpc-cni, which the VPC CNI's add-on configures with enableNetworkPolicy, turns it on.
 // https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html

@@ -1,10 +1,10 @@
 // Package servingcerts approves the requests of kubelets for serving certificates, as EKS's control plane does. The controller
-// manager signs what it has approved. Without an approval a kubelet serves nothing: `kubectl logs` fails with "remote error:
+// manager signs approved requests. Without an approval, a kubelet serves nothing: `kubectl logs` fails with "remote error:
 // tls: internal error".
 //
-// A request is approved if it comes from the node that it names, if that node may ask for one by the cluster role
-// eks:node-bootstrapper, and if all its names and addresses are those of the node's instance in EC2, or of the network interface of a
-// Fargate node. Others stay pending.
+// A request is approved if it comes from the node that it names, if the cluster role eks:node-bootstrapper lets that node ask for
+// one, and if all its names and addresses are those of the node's instance in EC2, or of the network interface of a Fargate node.
+// Others stay pending.
 // https://docs.aws.amazon.com/eks/latest/userguide/cert-signing.html
 package servingcerts
 

@@ -1,5 +1,5 @@
-// Package subscription keeps EKS Anywhere subscriptions: their terms, renewal and end. They license nothing, because there
-// is no License Manager.
+// Package subscription manages EKS Anywhere subscriptions: their terms, renewal and end. They license nothing, because
+// there is no License Manager.
 package subscription
 
 import (

@@ -2,13 +2,13 @@
 // session-manager-plugin: numbered frames over a WebSocket. Frames are acknowledged and resent, so that a session
 // survives a broken connection.
 //
-// Clients may be hostile, and harm only their own channel. A frame that is too large or malformed closes it. As in AWS's agent,
-// frames that arrive early or twice are acknowledged, and those that are too far ahead are ignored, as are text messages and
-// unknown types: they do not keep a session from timing out. If a client reads nothing, the session's program waits. If the
+// Clients may be hostile, but can harm only their own channel. A frame that is too large or malformed closes it. As in AWS's
+// agent, frames that arrive early or twice are acknowledged, and those that are too far ahead are ignored, as are text messages
+// and unknown types: they do not keep a session from timing out. If a client reads nothing, the session's program waits. If the
 // program reads nothing, frames beyond a limit are dropped, and the client sends them again.
 // https://github.com/aws/amazon-ssm-agent/blob/mainline/agent/session/datachannel/datachannel.go
 //
-// It knows nothing of sessions and machines. Only package ssm imports it.
+// It does not depend on sessions or machines. Only package ssm imports it.
 package datachannel
 
 import (
