@@ -112,8 +112,8 @@ Pods of Fargate profiles run on simulated machines, or on machines that run cont
   json, with Go's regular expressions. With any other, the pod's logs are not sent: its annotation is ` + "`LoggingDisabled: LOGGING_NOT_AVAILABLE_IN_DRYDOCK`" + `.
 - Log lines that cannot be sent are retried until the machine ends. Fluent Bit gives up. The last lines of a container are lost if the kubelet removes its log before they are sent.
 - ` + "`flb_log_cw`" + ` has no effect: ` + "`drydock why pod`" + ` says what keeps logs from being sent.
-- On machines that run containers, connections to the instance metadata service are accepted and reset, and a pod may use more than the combination that it has
-  requested: its machine is as large as its node says.
+- On machines that run containers, connections to the instance metadata service are accepted and reset, and a pod may use a whole vCPU if its combination has a fraction of one.
+  Without cgroup controllers nothing bounds it (docs/containers.md).
 - EFS volumes are not available.
 
 ## Network policies

@@ -57,6 +57,8 @@ type Instance struct {
 	// Fargate marks a machine that AWS runs for a single pod. It is not an EC2 instance: its ID is that of its
 	// network interface.
 	Fargate bool
+	// MilliCPU and MemoryMiB are what a machine of Fargate may use. Its type, which its node reports, is larger.
+	MilliCPU, MemoryMiB int64
 }
 
 // Interface is a network interface of a machine.

@@ -122,6 +122,15 @@ func (m *Machine) live() {
 // defaultPIDs bounds the processes and threads of a machine. A node with 110 pods has some thousands.
 const defaultPIDs = 8192
 
+// bounds returns how many processors and MiB of memory a machine may use. A fraction of a processor counts as a whole one, because the
+// kubelet and containerd run on it, too.
+func bounds(in machine.Instance) (cpus int, memoryMiB int64) {
+	if in.Fargate {
+		return int(in.MilliCPU+999) / 1000, in.MemoryMiB
+	}
+	return in.Type.VCPU, in.Type.MemoryMiB
+}
+
 // boot boots the machine once, and returns when its run of the host or ctx has ended.
 func (m *Machine) boot() error {
 	run, err := m.rt.await(m.ctx)
@@ -131,9 +140,10 @@ func (m *Machine) boot() error {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
 	defer context.AfterFunc(run.ctx, cancel)()
+	cpus, memory := bounds(m.in)
 	cfg := inside.MachineConfig{
 		ID: m.in.ID, Hostname: hostname(m.in), Interface: eni(m.in), Address: m.in.PrivateIP, Resolver: Resolver, Search: search(m.in.Region), CA: m.rt.cfg.CA,
-		CPUs: m.in.Type.VCPU, MemoryBytes: m.in.Type.MemoryMiB << 20, PIDs: cmp.Or(m.rt.cfg.PIDs, defaultPIDs), Tools: m.guest.Tools(),
+		CPUs: cpus, MemoryBytes: memory << 20, PIDs: cmp.Or(m.rt.cfg.PIDs, defaultPIDs), Tools: m.guest.Tools(),
 	}
 	if err := m.rt.cfg.Connect(ctx, m.in); err != nil {
 		return fmt.Errorf("connecting the machine to its network: %w", err)

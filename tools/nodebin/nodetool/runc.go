@@ -24,6 +24,9 @@ const (
 	noLimits = "/opt/drydock/no-limits"
 )
 
+// shownProc is where a machine has its own files of /proc, which it keeps up to date.
+const shownProc = "/opt/drydock/proc/shown"
+
 func runc() error {
 	switch {
 	case slices.Contains(os.Args, "create"):
@@ -109,6 +112,7 @@ func adapt(dir string) error {
 		return err
 	}
 	addMounts(spec, dir)
+	showProc(spec, shownProc)
 	if b, err = json.Marshal(spec); err != nil {
 		return err
 	}
@@ -143,6 +147,26 @@ const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
 var bundles = []string{
 	"etc/ssl/certs/ca-certificates.crt", "etc/ssl/cert.pem", "etc/ssl/ca-bundle.pem", "etc/pki/tls/certs/ca-bundle.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+}
+
+// procFiles are the files of /proc that have the processors and the memory of the machine, and not those of the real one.
+var procFiles = []string{"cpuinfo", "loadavg", "meminfo", "stat"}
+
+// showProc shows the machine's files of /proc in a container. Privileged containers see the real ones: they may mount /proc again, which
+// the kernel permits only where nothing hides a part of it.
+func showProc(spec map[string]any, dir string) {
+	l, _ := spec["linux"].(map[string]any)
+	if hidden, _ := l["maskedPaths"].([]any); len(hidden) == 0 {
+		return
+	}
+	mounts, _ := spec["mounts"].([]any)
+	for _, name := range procFiles {
+		from := filepath.Join(dir, name)
+		if _, err := os.Stat(from); err == nil {
+			mounts = append(mounts, map[string]any{"destination": "/proc/" + name, "source": from, "type": "bind", "options": []string{"bind", "ro", "nosuid", "nodev", "noexec"}})
+		}
+	}
+	spec["mounts"] = mounts
 }
 
 // addMounts shows the machine's programs in a container of an image with the marker, and lets the programs of every

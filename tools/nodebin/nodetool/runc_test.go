@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -24,5 +25,26 @@ func TestProgramsOfExecCallAWS(t *testing.T) {
 	b, err := os.ReadFile(file)
 	if want := `{"args":["x"],"env":["A=1","AWS_ENDPOINT_URL_S3=http://10.0.0.1"],"rlimits":[{"hard":18446744073709551615}]}`; err != nil || string(b) != want {
 		t.Errorf("%s, %v, want %s", b, err, want)
+	}
+}
+
+func TestContainersSeeTheMachineInProc(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "meminfo"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown := func(masked ...any) (all []string) {
+		spec := map[string]any{"mounts": []any{map[string]any{"destination": "/proc"}}, "linux": map[string]any{"maskedPaths": masked}}
+		showProc(spec, dir)
+		for _, m := range spec["mounts"].([]any) {
+			all = append(all, m.(map[string]any)["destination"].(string))
+		}
+		return all
+	}
+	if got := shown("/proc/kcore"); !slices.Equal(got, []string{"/proc", "/proc/meminfo"}) {
+		t.Errorf("a container has %v", got)
+	}
+	if got := shown(); !slices.Equal(got, []string{"/proc"}) {
+		t.Errorf("a privileged container has %v", got)
 	}
 }

@@ -107,7 +107,7 @@ type MachineConfig struct {
 	Search   string
 	// CA is added to the authorities that the machine's programs trust, as PEM.
 	CA []byte
-	// CPUs and MemoryBytes bound the machine if there are cgroup controllers.
+	// CPUs and MemoryBytes bound the machine if there are cgroup controllers. Its /proc has them in any case.
 	CPUs        int
 	MemoryBytes int64
 	NoLimits    bool
