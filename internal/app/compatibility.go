@@ -125,7 +125,7 @@ Nodes that run containers enforce NetworkPolicies (docs/running.md). These parts
 - Policies for IPv6, and policies on nodes of EKS Auto Mode: these have no effect.
 - The maximum size of a PolicyEndpoint, beyond which EKS writes several for one policy. Here there is always one.
 - Repairs of PolicyEndpoints that a user changes or deletes: they are written again only when their contents have to change.
-- ` + "`drydock why reach`" + ` does not know policies.
+- ` + "`drydock why reach`" + ` knows policies between addresses of pods, but no addresses of Services.
 `
 }
 

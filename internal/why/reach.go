@@ -30,6 +30,7 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	q.flow.From = sourceAt(s, q.flow.From)
 	var v *reach.Verdict
 	if q.name != "" {
 		v = s.CheckName(q.flow, q.name)
@@ -54,6 +55,10 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 	case len(also) > 0:
 		out.Note = "what else blocks the connection is unknown, and so is what would open it: " + strings.Join(also, "; ")
 		httpapi.Answer(w, out)
+		return
+	}
+	if err := x.networkPolicies(r.Context(), q.account, q.region, &out); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	if !v.Reachable {

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/netpolicy"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -90,5 +92,58 @@ func TestListenersStandForEndpoints(t *testing.T) {
 		if got := fmt.Sprint(q.name, " ", q.flow.Port); err != nil || got != want || q.flow.To.Address.IsValid() == (q.name != "") {
 			t.Errorf("%s: %s, %v, %v, want %s", to, got, q.flow.To, err, want)
 		}
+	}
+}
+
+// policies drop what is not for port 80.
+type policies struct {
+	EKS
+	drop eks.NetworkPolicyDrop
+}
+
+func (p policies) NetworkPolicyDrop(_ context.Context, _, _ string, _, _ netip.Addr, protocol string, port uint16) (*eks.NetworkPolicyDrop, error) {
+	if protocol == "tcp" && port == 80 {
+		return nil, nil
+	}
+	return &p.drop, nil
+}
+
+func TestNetworkPolicies(t *testing.T) {
+	pod := netpolicy.Pod{Namespace: "shop", Name: "web"}
+	for _, tt := range []struct {
+		name     string
+		drop     netpolicy.Drop
+		port     uint16
+		protocol string
+		want     string
+	}{
+		{"allowed", netpolicy.Drop{}, 80, "tcp", ""},
+		{"one policy", netpolicy.Drop{Pod: pod, Direction: "Ingress", Policies: []netpolicy.Ref{{Name: "deny", Namespace: "shop"}}}, 81, "tcp",
+			"the network policy shop/deny of cluster dev selects pod shop/web and has no ingress rule for 10.0.0.1 tcp 81"},
+		{"two policies", netpolicy.Drop{Pod: pod, Direction: "Egress", Policies: []netpolicy.Ref{{Name: "a", Namespace: "shop"}, {Name: "b", Namespace: "shop"}}}, 0, "icmp",
+			"the network policies shop/a, shop/b of cluster dev select pod shop/web and have no egress rule for 10.0.0.2 icmp"},
+		{"strict", netpolicy.Drop{Pod: pod, Direction: "Ingress"}, 81, "tcp",
+			"no network policy of cluster dev selects pod shop/web, and the mode strict of the VPC CNI lets such pods send and receive nothing"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			protocol, err := reach.ParseProtocol(tt.protocol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := api.ReachExplanation{Verdict: reach.Verdict{
+				Reachable: true, Source: netip.MustParseAddr("10.0.0.1"), Destination: netip.MustParseAddr("10.0.0.2"), Flow: reach.Flow{Protocol: protocol, Port: tt.port},
+			}}
+			x := New(Config{EKS: policies{drop: eks.NetworkPolicyDrop{Cluster: "dev", Drop: tt.drop}}})
+			if err := x.networkPolicies(t.Context(), "000000000000", "us-east-1", &out); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if len(out.Explanations) > 0 {
+				got = out.Explanations[0].Text
+			}
+			if got != tt.want || out.Reachable != (tt.want == "") {
+				t.Errorf("reachable: %t, %q, want %q", out.Reachable, got, tt.want)
+			}
+		})
 	}
 }

@@ -111,6 +111,8 @@ type EKS interface {
 	TryNodeEntry(ctx context.Context, planeID, roleARN, typ string, replace bool) error
 	// TryNode returns an *eks.Refusal if the cluster would not take a role's sessions on instances for nodes.
 	TryNode(ctx context.Context, planeID, roleARN, typ string) error
+	// NetworkPolicyDrop returns what the network policies of an account's clusters in a region drop of a connection, or nil.
+	NetworkPolicyDrop(ctx context.Context, account, region string, from, to netip.Addr, protocol string, port uint16) (*eks.NetworkPolicyDrop, error)
 	// TryAddon returns why an add-on could not be installed.
 	TryAddon(ctx context.Context, cluster, name string) error
 }

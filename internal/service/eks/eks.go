@@ -44,6 +44,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/pod"
 	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
+	"github.com/drydock-dev/drydock/internal/service/eks/policyendpoints"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/service/eks/resource"
 	"github.com/drydock-dev/drydock/internal/service/eks/subscription"
@@ -129,6 +130,8 @@ type (
 	RehearsedStep = cluster.Step
 	LogLine       = plane.LogLine
 	ApplyOptions  = plane.ApplyOptions
+
+	NetworkPolicyDrop = policyendpoints.Drop
 )
 
 // AuthenticatorLines returns what the authenticator's log gets for a result of Service.Authenticate.

@@ -55,7 +55,15 @@ func (s *Service) Follow(key store.Key, planeID string) {
 }
 
 // The ConfigMap with the settings of the VPC CNI.
-const settings = metav1.NamespaceSystem + "/amazon-vpc-cni"
+const (
+	settingsName = "amazon-vpc-cni"
+	settings     = metav1.NamespaceSystem + "/" + settingsName
+)
+
+// enabled reports whether it turns network policies on.
+func enabled(config *corev1.ConfigMap) bool {
+	return config.Data["enable-network-policy-controller"] == "true"
+}
 
 // A cluster is one whose network policies are resolved.
 type cluster struct {
@@ -118,7 +126,7 @@ func (c *cluster) run(ctx context.Context) {
 func (c *cluster) pass(ctx context.Context) error {
 	config, ok := c.configs.Get(settings)
 	all := c.policies.All()
-	if !ok || config.Data["enable-network-policy-controller"] != "true" {
+	if !ok || !enabled(config) {
 		clear(c.written) // what others change in the meantime is put right when it is turned on again
 		return nil
 	}
