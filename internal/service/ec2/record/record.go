@@ -33,5 +33,5 @@ var (
 	VPNConnections     = resource.NewKind("vpn-connection", resource.VPNConnectionID, func(c *VPNConnection) (string, *tag.Set) { return c.ID, &c.Tags })
 	FlowLogs           = resource.NewKind("flow-log", resource.FlowLogID, func(f *FlowLog) (string, *tag.Set) { return f.ID, &f.Tags })
 	IPv6Addresses      = store.NewCollection[resource.Name]("ec2", "ipv6-address")
-	Instances          = resource.NewKind("instance", resource.InstanceID, func(v *Instance) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same, store.Same, store.Same) // version 4 has Operator
+	Instances          = resource.NewKind("instance", resource.InstanceID, func(v *Instance) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same, store.Same, store.Same, store.Same) // version 4 has Operator, 5 RootTask
 )
