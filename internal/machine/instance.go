@@ -61,6 +61,14 @@ type Instance struct {
 	MilliCPU, MemoryMiB int64
 }
 
+// Address returns the instance's address: its private IPv4 address, or its IPv6 address if it is in a subnet for IPv6 only.
+func (i *Instance) Address() netip.Addr {
+	if i.PrivateIP.IsValid() {
+		return i.PrivateIP
+	}
+	return i.IPv6
+}
+
 // Interface is a network interface of a machine.
 type Interface struct {
 	ID               string // eni-…

@@ -88,7 +88,7 @@ func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error
 			continue
 		}
 		d.Checked++
-		if free := aws.ToInt32(sn.AvailableIpAddressCount); free < fewAddresses {
+		if free := aws.ToInt32(sn.AvailableIpAddressCount); free < fewAddresses && !aws.ToBool(sn.Ipv6Native) { // their IPv6 addresses do not run out
 			harm, text := api.HarmWarning, fmt.Sprintf("%d addresses are free, for nodes, pods and whatever else is there", free)
 			if users[id][0] == "the cluster" {
 				text += fmt.Sprintf("; an update of the cluster needs %d", neededAddresses)

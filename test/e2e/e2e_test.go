@@ -220,8 +220,8 @@ func endAll(data string) {
 	}
 }
 
-// errorLines returns the lines of level ERROR in the log of a data folder's daemons. Like in the tests of packages (testlog),
-// such a line fails the script.
+// errorLines returns the lines of level ERROR in the log of the last daemon of a data folder, as each begins a new log. Such a
+// line fails the script, as it fails the tests of packages (testlog).
 func errorLines(data string) (found []string) {
 	log, _ := os.ReadFile(filepath.Join(data, "drydock.log")) // a script may start no daemon
 	for line := range bytes.Lines(log) {

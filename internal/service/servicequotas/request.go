@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	servicequotastypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
+	"github.com/aws/smithy-go"
 	"github.com/google/uuid"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -75,12 +76,8 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 		return nil, err
 	}
 	if err := s.grant(ctx, sc, p, rec); err != nil {
-		// The provider refused, so delete the request. If the daemon stops here, Resume continues.
-		gone := s.store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-			requests.Delete(tx, sc.Key(rec.ID))
-			return nil
-		})
-		return nil, errors.Join(err, gone)
+		// If the daemon stops before the refused request is deleted, resume deletes it.
+		return nil, errors.Join(err, s.forget(context.WithoutCancel(ctx), sc.Key(rec.ID)))
 	}
 	rec.Pending = false
 	out := rec.sdk(sc)
@@ -98,10 +95,10 @@ func (s *Service) grant(ctx context.Context, sc scope, p quotatable.Provider, re
 			return err
 		}
 	}
-	return requests.UpdateOne(ctx, s.store, sc.Key(rec.ID), func(r *requestRecord) error {
+	return store.IgnoreNotFound(requests.UpdateOne(ctx, s.store, sc.Key(rec.ID), func(r *requestRecord) error { // it may have been refused meanwhile
 		r.Pending = false
 		return nil
-	})
+	}))
 }
 
 // resume grants requests that were left pending when the daemon stopped.
@@ -114,11 +111,23 @@ func (s *Service) resume(ctx context.Context) error {
 		if err != nil {
 			continue // a service that no longer exists
 		}
-		if err := s.grant(ctx, scope{regional.At(it.Key.Account, it.Key.Region)}, p, it.Value); err != nil {
+		err = s.grant(ctx, scope{regional.At(it.Key.Account, it.Key.Region)}, p, it.Value)
+		if _, refused := errors.AsType[smithy.APIError](err); refused {
+			err = s.forget(ctx, it.Key)
+		}
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("granting quota request %s: %w", it.Value.ID, err)
 		}
 	}
 	return nil
+}
+
+// forget deletes a request that the provider has refused.
+func (s *Service) forget(ctx context.Context, k store.Key) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		requests.Delete(tx, k)
+		return nil
+	})
 }
 
 // GetRequestedServiceQuotaChange returns one request.

@@ -130,7 +130,7 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 		version := cmp.Or(s.fleet.AgentVersion(i.ID), latestAgent) // an agent that was removed had one
 		info := ssmtypes.InstanceInformation{
 			InstanceId: aws.String(i.ID), PingStatus: status, LastPingDateTime: aws.Time(at), AgentVersion: aws.String(version), IsLatestVersion: aws.Bool(version == latestAgent),
-			PlatformType: ssmtypes.PlatformTypeLinux, ResourceType: ssmtypes.ResourceTypeEc2Instance, IPAddress: aws.String(i.PrivateIP.String()),
+			PlatformType: ssmtypes.PlatformTypeLinux, ResourceType: ssmtypes.ResourceTypeEc2Instance, IPAddress: aws.String(i.Address().String()),
 			ComputerName: aws.String(i.PrivateDNSName), SourceId: aws.String(i.ID), SourceType: ssmtypes.SourceTypeAwsEc2Instance,
 		}
 		info.PlatformName, info.PlatformVersion = platform(i.Image.Family)

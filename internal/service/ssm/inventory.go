@@ -108,7 +108,7 @@ func (s *Service) inventoryOf(ctx context.Context, sc scope, instance string) []
 			agent = "ConnectionLost"
 		}
 		out = append(out, itemRecord{i.ID, instanceInformation, "1.0", at.Format(time.RFC3339), "", []map[string]string{{
-			"AgentType": "amazon-ssm-agent", "AgentVersion": cmp.Or(s.fleet.AgentVersion(i.ID), latestAgent), "ComputerName": i.PrivateDNSName, "InstanceId": i.ID, "IpAddress": i.PrivateIP.String(), "PlatformName": *name,
+			"AgentType": "amazon-ssm-agent", "AgentVersion": cmp.Or(s.fleet.AgentVersion(i.ID), latestAgent), "ComputerName": i.PrivateDNSName, "InstanceId": i.ID, "IpAddress": i.Address().String(), "PlatformName": *name,
 			"PlatformType": string(ssmtypes.PlatformTypeLinux), "PlatformVersion": *version, "ResourceType": string(ssmtypes.ResourceTypeEc2Instance), "AgentStatus": agent, "InstanceStatus": "Active",
 		}}})
 	}

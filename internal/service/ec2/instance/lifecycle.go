@@ -186,7 +186,7 @@ func (s *Service) finishTermination(tx *store.Tx, sc resource.Scope, i *record.I
 	if err := s.ended(tx, sc, i); err != nil {
 		return err
 	}
-	i.Interfaces, i.Profile, i.UserData = nil, nil, ""
+	i.Interfaces, i.Profile, i.UserData, i.RootTask = nil, nil, "", "" // a task that has not been completed fails
 	i.PrivateIP, i.PublicIP, i.SubnetID, i.VPCID = "", "", "", ""
 	s.enter(i, record.Terminated)
 	return nil
