@@ -3,9 +3,9 @@
 // its health checks find. Package reach decides whether packets get through; load balancers run their health checks
 // through package elbnet.
 //
-// It reads the locations of clusters and load balancers from the store, so that a Network needs none of their
-// services: load balancers ask it about the health of their targets. Only Balanced asks those services, about what a
-// load balancer does with a connection. Only app imports the package.
+// It reads the locations of clusters and load balancers from the store, so a Network does not need their services,
+// which ask it about the health of targets. Only Balanced calls those services, to learn what a load balancer does
+// with a connection. Only app imports the package.
 package accountnet
 
 import (

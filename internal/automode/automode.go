@@ -1,9 +1,9 @@
-// Package automode defines what a cluster's control plane and EKS tell each other about EKS Auto Mode. The control
-// plane's process runs the controllers of Karpenter, which decide which nodes a cluster needs. EKS finds the networks
-// and launches and terminates the instances, in the account of the cluster's owner and with the permissions of the
+// Package automode defines the messages between a cluster's control plane and EKS about EKS Auto Mode. The control
+// plane's process runs Karpenter's controllers, which decide which nodes a cluster needs. EKS finds the networks and
+// launches and terminates the instances, in the account of the cluster's owner and with the permissions of the
 // cluster role.
 //
-// It is imported by both sides: controlplane and its sub-packages, and service/eks. It only has types.
+// Both sides import it: controlplane and its sub-packages, and service/eks. It contains only types.
 package automode
 
 import (

@@ -5,12 +5,13 @@
 //	a client on this machine ── 127.0.0.1:PORT ──► Config.Admit ──► a listener
 //	a client in a VPC ── Plane.Connect ──► a listener
 //
-// Each listener has a port on 127.0.0.1, which is stored, so that it is the same after a restart if it is still free.
-// The client is this machine as AWS sees it: Admit decides whether the network lets it connect to the load balancer.
-// Config.Dial connects from the load balancer's network interface, so the network decides about targets, too.
+// Each listener has a port on 127.0.0.1, which is stored, so that it stays the same after a restart if it is still
+// free. The client is this machine as AWS sees it: Admit decides whether the network lets it connect to the load
+// balancer. Config.Dial connects from the load balancer's network interface, so the network decides about targets,
+// too.
 //
-// The package knows no services. It uses the types of version 2 of Elastic Load Balancing for rules and health; version 1
-// has no rules, and is one rule here.
+// The package does not depend on the services. It uses the types of Elastic Load Balancing version 2 for rules and
+// health. Version 1 has no rules; here, its listeners have a single one.
 package balancer
 
 import (

@@ -1,6 +1,6 @@
-// Package clock holds the only table of how long Drydock's AWS takes to do things.
+// Package clock holds the only table of how long operations take in Drydock's AWS.
 //
-// Everything that waits for an AWS-like duration reads it here, so that `drydock up --timing` has one meaning. The
+// All code that waits for an AWS-like duration reads it here, so that `drydock up --timing` has one meaning. The
 // clock itself is k8s.io/utils/clock, which tests replace.
 package clock
 

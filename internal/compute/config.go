@@ -1,10 +1,10 @@
 // Package compute runs EC2's instances, and the dedicated machines of Fargate's pods, in the node runtimes. It
 // provides a machine's surroundings: its network, the instance metadata service, and AWS, which it calls as the
-// machine's role. Every such call is decided as AWS would: by the network, the policies of the role and those of VPC
-// endpoints, and by deliberate faults.
+// machine's role. As on AWS, the network, the policies of the role and those of VPC endpoints decide about every
+// such call; deliberate faults may make it fail.
 //
-// Package node implements how a machine boots and joins. The services are used through the interfaces below; only app
-// imports compute, and package podrun, whose programs are on the same network.
+// Package node implements how a machine boots and joins. Package compute uses the services through the interfaces
+// below. Only app and podrun, whose programs are on the same network, import it.
 package compute
 
 import (

@@ -1,6 +1,7 @@
-// Package elbnet is what load balancers of both generations (service/elb and service/elbv2) share: the network
-// interfaces that they want, their calls to EC2 about the network, and the results of their health checks. It stores
-// nothing and only contains what both APIs have in common. The composition root connects it to the network.
+// Package elbnet has the code that load balancers of both generations (service/elb and service/elbv2) share: the
+// network interfaces that they need, their calls to EC2 about the network, and the results of their health checks.
+// It stores nothing and contains only what both APIs have in common. The composition root connects it to the
+// network.
 package elbnet
 
 import (

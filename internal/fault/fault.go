@@ -1,4 +1,4 @@
-// Package fault defines what users break deliberately with `drydock fault`: which instances, zones, capacity pools,
+// Package fault defines the faults that users inject with `drydock fault`: which instances, zones, capacity pools,
 // API operations and local services of a VPC currently fail, and how.
 //
 // A [Fault] is one such rule. A [Set] holds the rules in force; the code that has to fail consults it: the AWS API

@@ -1,5 +1,5 @@
-// Package glob matches text with patterns in which * stands for any characters and ? for
-// one, as IAM, EC2's filters and EKS have them.
+// Package glob matches text with the patterns of IAM, EC2's filters and EKS, in which *
+// stands for any characters and ? for one.
 package glob
 
 import (

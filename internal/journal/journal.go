@@ -1,5 +1,6 @@
 // Package journal records what Drydock decided and did: the AWS API calls that it answered, the verdicts with their
-// reasons, and the steps of longer stories such as a node joining. `drydock why` and CloudTrail read it.
+// reasons, and the steps of longer processes, such as a node joining a cluster. `drydock why` and CloudTrail read
+// it.
 //
 // It is a bounded append-only file of JSON lines beside the store, never in it: losing its tail in a crash loses no
 // state. It must hold no secrets; code that appends is responsible for that. internal/app opens it; any package may

@@ -1,4 +1,4 @@
-// Package kube reads facts about Kubernetes objects that several packages need.
+// Package kube has functions about Kubernetes objects that several packages need.
 package kube
 
 import (

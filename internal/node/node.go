@@ -1,8 +1,8 @@
 // Package node brings EC2 instances to life as Kubernetes nodes.
 //
-// Package machine is an instance as a computer. This package holds what Kubernetes adds to it: the kubelet with the
-// steps of its way into a cluster ([Kubelets]), and what that needs from the rest of Drydock ([Config]). Package
-// simulated below has kubelets that are goroutines on simulated machines.
+// Package machine is an instance as a computer. This package holds what Kubernetes adds to it: the kubelet and the
+// steps by which it joins a cluster ([Kubelets]), and what those need from the rest of Drydock ([Config]). The
+// sub-package simulated has kubelets that are goroutines on simulated machines.
 //
 // A node joins a cluster by its user data and with its own identity (its instance role's credentials), never by a
 // back door: if AWS would not let it in, it does not get in. The package also holds what EKS's own controllers do to

@@ -1,7 +1,7 @@
 // Package podrun runs programs on this machine as pods of simulated nodes, for `drydock run --pod`: with the pod's
 // variables and tokens, and on its network. To such a program the daemon is the AWS endpoint, the node's EKS Pod
-// Identity Agent and the instance metadata service, as far as the pod's network can reach them. Failures to reach
-// something are recorded for `drydock why`.
+// Identity Agent and the instance metadata service, as far as the pod's network can reach them. Connections that
+// fail are recorded for `drydock why`.
 //
 // The CLI starts the program, and all of the program's connections come through the CLI's process. Only app imports
 // this package.

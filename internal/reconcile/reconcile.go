@@ -1,6 +1,6 @@
 // Package reconcile runs level-triggered reconcilers over the store. For every record that exists or changes, it
 // calls a function that brings the world into the state that the record describes. The function is never called
-// concurrently for one key, is called again after an error with growing delay, and must be safe to repeat.
+// concurrently for one key and must be safe to repeat. After an error it is called again, with growing delays.
 //
 // It keeps no state: after a restart every record is reconciled again. Services, controlplane and node use it; it
 // does not depend on what is reconciled.

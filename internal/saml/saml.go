@@ -1,8 +1,9 @@
 // Package saml reads the metadata of SAML 2.0 identity providers, and verifies their responses as AWS does before it
 // issues credentials: signature, issuer, recipient, audience and times. No I/O.
 //
-// XML is hostile here. Documents with a DOCTYPE, deep nesting, more than one assertion or an encrypted one are refused.
-// Only what the signature covers is read: the element that the signature library returns, not the one that was sent.
+// The XML may be hostile. Documents with a DOCTYPE, deep nesting, more than one assertion or an encrypted one are
+// refused. The package reads only what the signature covers: the element that the signature library returns, not the
+// one that was sent.
 package saml
 
 import (

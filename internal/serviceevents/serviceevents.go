@@ -1,7 +1,6 @@
 // Package serviceevents sends the events that AWS services send on their own to the default
-// bus of EventBridge: changes of instances' states, and the notices before an interruption.
-// Events that concern a single service are sent by that service (Events of its module), using
-// Follow.
+// bus of EventBridge: changes of instances' states, and the notices before an interruption. A
+// service sends the events that concern only itself (Events of its module), using Follow.
 //
 // Events are derived from the records of the store, so none is lost if the daemon stops
 // between a change and its event. Services and EventBridge use the types of this package;

@@ -23,7 +23,8 @@
 // The embedded etcd (package etcdserver) answers a write after its log is synced; kill -9 at any time loses no
 // acknowledged write.
 //
-// It does not support transactions of more than MaxWrites writes. Make a larger change visible by one last record.
+// A transaction may have at most MaxWrites writes. To make a larger change atomic, make it visible with one last
+// record.
 package store
 
 import (

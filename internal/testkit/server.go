@@ -1,6 +1,6 @@
 // Package testkit is the test harness: a complete AWS API server over a throw-away store, used through the real SDK
-// clients. It also holds what tests share: waiting without sleeping, golden files, normalisers and a goroutine-leak
-// check.
+// clients. It also has helpers that tests share: waiting without sleeping, golden files, normalisers and a
+// goroutine-leak check.
 //
 // Only tests import it. It does not depend on any service.
 package testkit

@@ -1,4 +1,4 @@
-// Package twin lists the operations that may be asked of an AWS account, redacts secrets in what it answers, and keeps
+// Package twin lists the operations that may be called in an AWS account, redacts secrets in the answers, and keeps
 // recordings in folders. Package source makes recordings, and package account loads them.
 package twin
 

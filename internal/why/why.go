@@ -1,7 +1,7 @@
-// Package why answers `drydock why`: how far a node, a pod, a cluster or a node group has come, whether a connection
-// can be made, why a request was refused, why a stack failed, why a session cannot be started, and which chain leads from
-// a service account to a role. It gathers the evidence from services, machines and the journal, and says which rule is
-// the cause and which command would change that. It changes nothing and decides nothing by itself.
+// Package why answers `drydock why`: how far a node, a pod, a cluster or a node group has come, whether a connection can
+// be made, why a request was refused, why a stack failed, why a session cannot be started, and which chain leads from a
+// service account to a role. It gathers the evidence from services, machines and the journal, and names the rule that is
+// the cause and the command that would change it. It changes nothing and makes no access decisions of its own.
 //
 // It uses the services through the interfaces below, and only app imports it.
 package why

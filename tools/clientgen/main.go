@@ -1,5 +1,5 @@
 // Command clientgen writes the clients of internal/awscall: a method for each operation
-// that one AWS service calls of another. Add an operation to the list and run
+// of one AWS service that another calls. Add an operation to the list and run
 //
 //	go generate ./internal/awscall
 package main

@@ -1,4 +1,4 @@
-// Compat writes docs/compatibility.md to standard output, or with the argument "types"
+// Compat writes docs/compatibility.md to standard output or, with the argument "types",
 // docs/cloudformation.md. It uses the same tables as the AWS API server.
 package main
 

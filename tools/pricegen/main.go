@@ -3,7 +3,7 @@
 //
 //	go run ./tools/pricegen -out internal/catalog/prices
 //
-// The module's source is read from Go's module cache, and downloaded there if necessary; nothing of it is imported.
+// It reads the module's source from Go's module cache, after downloading it if necessary, but does not import it.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command tfacc measures Drydock by the acceptance tests of Terraform's AWS provider, which its authors run against AWS.
-// It needs a checkout of the provider (5.46 is what was measured) and the terraform program. docs/terraform.md has the
-// results. `make terraform SOURCE=CHECKOUT` runs the tests of subset.txt; -services measures all of some services.
+// Command tfacc measures Drydock with the acceptance tests of Terraform's AWS provider, which its authors run against
+// AWS. It needs a checkout of the provider (version 5.46 was measured) and the terraform program. docs/terraform.md has
+// the results. `make terraform SOURCE=CHECKOUT` runs the tests of subset.txt; -services measures all of some services.
 package main
 
 import (

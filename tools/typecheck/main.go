@@ -1,4 +1,4 @@
-// Typecheck checks the types of programs for platforms that nobody compiles them for here:
+// Typecheck checks the types of programs for platforms that they are not compiled for here:
 //
 //	go run ./tools/typecheck ./cmd/drydock linux/arm64 darwin/arm64
 //

@@ -1,6 +1,7 @@
 // Vulncheck looks for known vulnerabilities in the packages of the binary, with govulncheck and the release of
 // golang/vulndb that tools/vulndb/go.mod names. It fails on those without a reason in accepted.txt, and on reasons that
-// are no longer needed. Those of the standard library depend on the Go of whoever builds: it warns of these.
+// are no longer needed. Vulnerabilities of the standard library depend on the Go version that builds the binary; it
+// only warns about these.
 //
 // It scans packages rather than symbols. That takes seconds, whereas the call graph of the Kubernetes servers takes
 // minutes and gigabytes. False alarms are judged once, in accepted.txt.

@@ -1,6 +1,6 @@
-// Package httpapi is what the handlers of the daemon's own paths below /_drydock/ share: access control, the account
-// and region of a request, and writing the response. It does not contain any of the paths; app and the packages that
-// serve one import it. The types of requests and responses are in package api, which clients import.
+// Package httpapi has the code that handlers of the daemon's own paths below /_drydock/ share: access control, the
+// account and region of a request, and writing the response. It does not serve any path itself; app and the packages
+// that do import it. The types of requests and responses are in package api, which clients import.
 package httpapi
 
 import (

@@ -5,7 +5,7 @@
 // is logged. HTTP status and wire code come from the API model, never from a handler, unless the model does not
 // define them.
 //
-// Messages are contract: each is built by one constructor in the service's errors.go that names its source.
+// Messages are a contract: each is built by one constructor in the service's errors.go that names its source.
 package awserr
 
 import (

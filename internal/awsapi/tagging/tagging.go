@@ -1,6 +1,6 @@
-// Package tagging puts tags on resources. It checks what is the same for all services (reserved keys, duplicate keys,
-// the maximum number of tags) and answers in each service's words. The lengths and forms of keys and values are in
-// the API models.
+// Package tagging puts tags on resources. It makes the checks that all services share (reserved keys, duplicate keys,
+// the maximum number of tags) and reports errors in each service's own words. The API models define the lengths and
+// forms of keys and values.
 package tagging
 
 import (

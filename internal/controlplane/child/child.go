@@ -1,6 +1,6 @@
 // Package child is the control plane of one cluster in one process: kube-apiserver, kube-controller-manager and
-// kube-scheduler of upstream Kubernetes, started as their commands start them, but sharing an address space, a
-// context and the process-wide settings that each command assumes it owns.
+// kube-scheduler of upstream Kubernetes. They are started as their commands start them, but share an address
+// space, a context and the process-wide settings that each command assumes it owns.
 //
 // It is the only package that imports the servers of k8s.io/kubernetes, and only cmd/drydock imports it, to register
 // it as a child mode.

@@ -1,6 +1,6 @@
-// Package keeper manages what users break deliberately with `drydock fault`: it checks that a fault can have an
-// effect, keeps it in the store, puts it in force and ends it when it is over. Package fault defines what a fault is
-// and what it applies to; the code that has to fail consults the active fault.Set. Only app imports it.
+// Package keeper manages the faults that users inject with `drydock fault`: it checks that a fault can have an
+// effect, keeps it in the store, activates it and ends it when it is over. Package fault defines what a fault is and
+// what it applies to; the code that has to fail consults the active fault.Set. Only app imports it.
 package keeper
 
 import (

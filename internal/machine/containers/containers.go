@@ -3,11 +3,11 @@
 //
 // All machines are below one child process of the daemon (package inside), which is started with the first machine. That
 // child has user, mount, network and process namespaces of its own, so nothing of the real machine's network, mounts and
-// processes changes, and its death ends everything below it. What machines share with the real one is its kernel, which is
-// no protection against hostile code, and its programs in /usr, which they can only read.
+// processes changes, and its death ends everything below it. Machines share the kernel with the real one, which does not
+// protect against hostile code, and its programs in /usr, which they can only read.
 //
-// What makes such a machine a node of a cluster is its [Guest]: package node/containers has one that starts containerd
-// and a kubelet. Linux only. May be imported by internal/compute and internal/node/containers.
+// A [Guest] makes such a machine a node of a cluster: package node/containers has one that starts containerd and a
+// kubelet. Linux only. May be imported by internal/compute and internal/node/containers.
 package containers
 
 import (

@@ -1,7 +1,7 @@
-// Package imds is the instance metadata service: what answers at 169.254.169.254 inside an instance, versions 1 and
-// 2, per instance. It returns what EC2 knows about the instance, its role's credentials and a signed identity
-// document, and refuses as IMDS does: without a token if tokens are required, from behind too many hops, or always if
-// the endpoint is disabled.
+// Package imds is the instance metadata service, versions 1 and 2, which answers at 169.254.169.254 inside each
+// instance. It returns what EC2 knows about the instance, its role's credentials and a signed identity document. Like
+// IMDS, it refuses requests without a token if tokens are required, requests from behind too many hops, and all
+// requests if the endpoint is disabled.
 //
 // It gets instances from a [Source] and depends on no AWS service. A guest reaches it through [Service.Handler], code
 // in this process through [Service.Transport]. internal/compute and the runtimes of internal/node may import it.

@@ -1,12 +1,12 @@
 // Package containers runs the nodes whose machines run containers (package machine/containers): a real containerd and a
 // real kubelet per instance, and per pod of Fargate.
 //
-// A node joins by the same steps as a simulated one. The daemon takes those that a kubelet's own log would bury: it reads
-// the user data at the instance's metadata service, gets the credentials of the instance's role, asks through AWS's network
-// rules for the endpoint, and shows the token there. Only then does the kubelet start, with that token and nothing else, so
-// the cluster authorizes it as it does any kubelet.
+// A node joins by the same steps as a simulated one. The daemon performs the steps that would otherwise be hard to find in
+// a kubelet's own log: it reads the user data from the instance's metadata service, gets the credentials of the instance's
+// role, connects to the endpoint through AWS's network rules, and presents the token there. Only then does the kubelet
+// start, with that token and nothing else, so the cluster authorizes it like any other kubelet.
 //
-// What these nodes do not do is in docs/containers.md. May be imported by internal/compute.
+// docs/containers.md says what these nodes cannot do. May be imported by internal/compute.
 package containers
 
 import (

@@ -3,8 +3,8 @@
 // the profile's pod execution role, and binds the pod to it. The machine is removed with its pod.
 //
 // Admission (service/eks) decides which pods are Fargate's: they have the scheduler fargate-scheduler and a label
-// with their profile's name. If a pod cannot run, the reason is reported as Fargate reports it, with an event and the
-// pod's condition.
+// with their profile's name. If a pod cannot run, the package reports the reason as Fargate does, with an event and
+// the pod's condition.
 //
 // A Scheduler works for one cluster. Everything it creates is recorded first, so that after a crash at any point
 // nothing is created twice and nothing is left over.

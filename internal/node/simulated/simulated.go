@@ -1,10 +1,10 @@
 // Package simulated runs simulated machines (package machine/simulated) that are EKS nodes: a few goroutines per
 // instance do towards the cluster what its kubelet would do.
 //
-// Each instance is on its own. It reads its user data (package guest), goes to the endpoint named there through AWS's
-// network rules, trusts the certificate authority named there, and identifies itself with a token presigned by its
-// instance role. The API server authorizes it as the one node it is. There is no privileged client, so a node that
-// AWS would not let in stays out here too, with the reason as a recorded step.
+// Each instance is on its own. It reads its user data (package guest), connects to the endpoint named there through
+// AWS's network rules, trusts the certificate authority named there, and identifies itself with a token presigned by
+// its instance role. The API server authorizes it as the one node it is. There is no privileged client, so a node
+// that AWS would not let in stays out here too, with the reason as a recorded step.
 //
 // Pods get an address of the instance's network interfaces, their containers start and become ready, end when they
 // would end, and stop when asked to; nothing is executed. How long a container runs is a rule (see

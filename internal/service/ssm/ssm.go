@@ -1,10 +1,9 @@
-// Package ssm answers six parts of Systems Manager. Parameter Store has an account's own parameters, and the
-// public ones below /aws/service for machine images (catalog/images) and regions. SecureString
-// parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
-// opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and Run Command
-// runs scripts on them (commands.go). Documents (documents.go) define sessions and commands. State Manager runs commands
-// on a schedule (associations.go). Inventory (inventory.go) describes instances; agents collect it (actions.go). Only the composition root
-// imports the package.
+// Package ssm implements six parts of Systems Manager. Parameter Store has an account's own parameters, and the public ones
+// below /aws/service for machine images (catalog/images) and regions. SecureString parameters are encrypted with KMS, using
+// AWS's alias/aws/ssm or customer managed keys. Session Manager opens sessions on instances whose agents are connected
+// (agents.go, sessions.go, live.go), and Run Command runs scripts on them (commands.go). Documents (documents.go) define
+// sessions and commands. State Manager runs commands on a schedule (associations.go). Inventory (inventory.go) describes
+// instances; agents collect it (actions.go). Only the composition root imports the package.
 package ssm
 
 import (

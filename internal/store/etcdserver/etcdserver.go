@@ -1,5 +1,5 @@
-// Package etcdserver runs the embedded etcd: one member that listens only on a unix socket, tuned for a single
-// writer's machine rather than for a replicated cluster.
+// Package etcdserver runs the embedded etcd: one member that listens only on a unix socket, tuned for a
+// machine with a single writer rather than for a replicated cluster.
 //
 // It does not depend on what is stored. Only internal/store imports it.
 package etcdserver

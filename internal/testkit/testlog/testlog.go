@@ -1,5 +1,6 @@
-// Package testlog fails a test if a line of level ERROR is logged: it is an internal failure or a recovered panic,
-// which a user would find in the daemon's log. It is a leaf, so that tests of small packages stay small.
+// Package testlog fails a test if a line of level ERROR is logged. Such a line is an internal failure or a
+// recovered panic, which a user would find in the daemon's log. It is a leaf, so that tests of small packages stay
+// small.
 package testlog
 
 import (

@@ -1,5 +1,6 @@
-// Package recording is what an AWS account answered to read operations, as data: a Recording is made by package
-// twin/source with a user's credentials, and loaded into an account of Drydock by package twin/account.
+// Package recording defines Recordings, which hold an AWS account's answers to read operations. Package
+// twin/source makes them with a user's credentials, and package twin/account loads them into an account of
+// Drydock.
 //
 // It is a leaf, because every service that takes part in twins imports it.
 package recording

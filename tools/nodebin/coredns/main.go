@@ -1,4 +1,4 @@
-// Coredns is CoreDNS with the plugins of Amazon EKS's Corefile and those that users add most to it. It has a module of
+// Coredns is CoreDNS with the plugins of Amazon EKS's Corefile and those that users add most often. It has a module of
 // its own because CoreDNS needs other versions of etcd's client than Drydock.
 package main
 

@@ -1,9 +1,9 @@
-// Command csi is the programs of EKS's add-ons for EBS volumes, chosen by the name it is called by. The controllers are
-// upstream's packages; their commands do not fit into one program, and several programs would make Drydock much larger. The
-// driver is Drydock's own, because upstream's is not available as a module: it implements the same CSI services with the same
-// EC2 calls, and shows volumes by bind mounts, because machines have no block devices.
+// Command csi contains the programs of EKS's add-ons for EBS volumes; the name by which it is called selects one. The
+// controllers are upstream's packages; their commands do not fit into one program, and several programs would make Drydock
+// much larger. The driver is Drydock's own, because upstream's is not available as a module. It implements the same CSI
+// services with the same EC2 calls, and provides volumes by bind mounts, because machines have no block devices.
 //
-// It is a module of its own because the controllers need a newer Kubernetes client than Drydock's.
+// It is a separate module because the controllers need a newer Kubernetes client than Drydock's.
 package main
 
 import (

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Guest is the small static program of machines that run containers for what Amazon Linux has and the userland of the real
-// machine has not, or not in a form that works below a user namespace. Its name says what it is:
+// Guest is a small static program in machines that run containers. It provides what Amazon Linux has but the real
+// machine's userland lacks, or has only in a form that does not work in a user namespace. Its name determines what it
+// does:
 //
 //	sudo  for users whom /etc/sudoers.d or the group wheel lets become others without a password
 //

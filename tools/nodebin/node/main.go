@@ -1,8 +1,8 @@
 //go:build linux
 
-// Node is the programs of a node that link Kubernetes or containerd: each is this program by another name, or a child mode. They
-// are apart from Drydock's own binary, because what that one prepares for all it can do takes each of them 15 MB more and a tenth
-// of a second.
+// Node contains the programs of a node that link Kubernetes or containerd: each is this program by another name, or a child mode.
+// They are separate from Drydock's own binary, whose preparations for everything it can do would cost each of them 15 MB and a
+// tenth of a second.
 package main
 
 import (

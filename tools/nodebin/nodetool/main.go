@@ -1,6 +1,6 @@
 //go:build linux
 
-// Nodetool is the small static program of nodes that run containers. Its name says what it is:
+// Nodetool is a small static program on nodes that run containers. Its name determines what it does:
 //
 //	pause         the first process of a pod
 //	drydock-runc  runc, with what a machine without cgroup controllers cannot do taken out of the container's description
@@ -11,8 +11,8 @@
 // and in the pods of EKS's add-ons, the programs that are not upstream's: go-runner, grpc-health-probe, aws-vpc-cni-init,
 // aws-vpc-cni and controller; and in those of `drydock demo`, web.
 //
-// It is apart from Drydock's own binary because it starts for every container, which takes a program of that size
-// longer than all the rest.
+// It is separate from Drydock's own binary because it starts for every container; a program of that size would
+// take longer to start than everything else takes.
 package main
 
 import (

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Shim is containerd's shim for runc. It is apart from Drydock's own binary because one runs for each pod: as a mode of
-// that binary it takes three times the memory and nine times as long to start.
+// Shim is containerd's shim for runc. It is separate from Drydock's own binary because one runs for each pod: as a mode
+// of that binary, it would take three times the memory and nine times as long to start.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Package toy is a small AWS service: two operations of Amazon ECR Public. Tests of the composition root use it to
-// show all that a service needs: this folder, and one line in the list of services. It is not part of the program.
+// show that a service needs only its folder and one line in the list of services. It is not part of the program.
 package toy
 
 import (

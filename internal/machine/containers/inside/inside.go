@@ -1,13 +1,14 @@
-// Package inside is what runs below the namespaces of machines that run containers: the child modes Host and Machine,
-// and the protocol that the daemon speaks with them.
+// Package inside has the processes inside the namespaces of machines that run containers: the child modes Host and
+// Machine, and the protocol that the daemon speaks with them.
 //
 // The host is one child of the daemon, in user, mount, network, process, IPC and host name namespaces of its own. It has
-// the network of all machines (package fabric) and starts the machines; when it dies, the kernel ends everything below it. A machine is a child of
-// the host: the first process in further namespaces, with a root file system of its own. It starts the machine's programs.
-// There are many machines, so it is a small program (tools/nodebin/machine).
+// the network of all machines (package fabric) and starts the machines; when it dies, the kernel ends everything below it.
+// A machine is a child of the host: the first process in further namespaces, with a root file system of its own. It starts
+// the machine's programs. There are many machines, so this process is a small program (tools/nodebin/machine).
 //
-// Both serve a unix socket. A connection carries one request and one response, each as a frame of JSON, with open files
-// beside them. Used by package machine/containers, cmd/drydock and tools/nodebin/machine. It does not know EC2, Kubernetes or the network's rules.
+// Both serve a unix socket. A connection carries one request and one response, each as a JSON frame, with open files passed
+// alongside. Used by package machine/containers, cmd/drydock and tools/nodebin/machine. It does not know EC2, Kubernetes or
+// the network's rules.
 package inside
 
 import (

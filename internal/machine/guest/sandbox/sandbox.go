@@ -2,10 +2,10 @@
 // interpreter's memory or stack (a string doubled forever, a function that calls itself) ends only that process, and
 // the daemon continues.
 //
-// Parent and child exchange gob messages. The child holds a copy of the guest's files while it runs, and so does the parent,
-// as of the child's last call. Programs beyond the shell's own run in the parent, on a copy of that. Only differences are sent,
-// so that both sides may write at once, and a script may call many programs. May be imported by packages under internal/node and by internal/compute; cmd/drydock names
-// the child's main function.
+// Parent and child exchange gob messages. While it runs, the child has a copy of the guest's files, and the parent keeps a
+// copy as of the child's last call. Programs other than the shell's own run in the parent, on a further copy. Only
+// differences are sent, so both sides may write at the same time, and a script may call many programs. May be imported by
+// packages under internal/node and by internal/compute; cmd/drydock names the child's main function.
 package sandbox
 
 import (

@@ -1,5 +1,5 @@
 // Package shell runs shell scripts on a simulated machine: bash by mvdan.cc/sh on the machine's file system, with the
-// commands that user data uses written in Go. Nothing of the host is used: no process is started, no file is opened.
+// commands that user data uses written in Go. It uses nothing of the host: it starts no process and opens no file.
 //
 // Every command is in the file with its name; commands.go lists them all.
 //

@@ -1,6 +1,6 @@
-// Package eni has network interfaces and the Elastic IP addresses associated with them: interfaces
-// created by users, those managed by AWS services, and those for pods. Package instance handles how
-// an instance uses its interfaces.
+// Package eni manages network interfaces and the Elastic IP addresses associated with them:
+// interfaces created by users, those managed by AWS services, and those for pods. Package instance
+// handles how an instance uses its interfaces.
 package eni
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"

@@ -1,5 +1,5 @@
-// Package firewall has security groups and their rules, network ACLs, and the prefix lists that
-// rules and routes refer to. Package reach decides whether a packet gets through.
+// Package firewall manages security groups and their rules, network ACLs, and the prefix lists
+// that rules and routes refer to. Package reach decides whether a packet gets through.
 package firewall
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"

@@ -1,5 +1,5 @@
-// Package fleet holds EC2 Fleets: it chooses pools of capacity, launches instances
-// from them and keeps a fleet at its target. A launch itself is a call of RunInstances.
+// Package fleet manages EC2 Fleets: it chooses pools of capacity, launches instances from
+// them and keeps a fleet at its target capacity. Each launch is a call to RunInstances.
 package fleet
 
 import (

@@ -1,5 +1,5 @@
-// Package instance has instances: their launch, attributes, states and Spot requests, and the
-// reconcilers that bring machines into the recorded state:
+// Package instance manages instances: their launch, attributes, states and Spot requests. Its
+// reconcilers bring machines into the recorded state:
 //
 //	RunInstances ─► pending ─► running ◄──────────────── pending ◄─┐
 //	                   │          │  StopInstances                 │ StartInstances

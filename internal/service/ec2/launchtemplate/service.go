@@ -1,5 +1,5 @@
-// Package launchtemplate has launch templates and their versions. Package instance handles launches
-// from a template.
+// Package launchtemplate manages launch templates and their versions. Package instance handles
+// launches from a template.
 package launchtemplate
 
 import (

@@ -1,6 +1,6 @@
-// Package resource has what all EC2 resources share: scopes (account and region), IDs, look-up,
-// paging, tags, client tokens and dry runs. It does not depend on any kind of resource; the
-// packages above define those.
+// Package resource has the code that all EC2 resources share: scopes (account and region), IDs,
+// look-up, paging, tags, client tokens and dry runs. It does not depend on any kind of
+// resource; the packages above define those.
 package resource
 
 import (

@@ -1,6 +1,6 @@
-// Package routing has route tables and the targets of routes: internet gateways, egress-only
-// internet gateways, NAT gateways and peering connections. Package endpoint adds the routes of
-// gateway endpoints.
+// Package routing manages route tables and the targets of routes: internet gateways,
+// egress-only internet gateways, NAT gateways and peering connections. Package endpoint adds
+// the routes of gateway endpoints.
 package routing
 
 import (

@@ -1,5 +1,6 @@
-// Package storage has volumes, their modifications and attachments, and their snapshots. The data of a root volume is
-// the files that its instance has written. Other volumes have data if they were attached to an instance that runs containers.
+// Package storage manages volumes, their modifications and attachments, and their snapshots. The data of a root volume are
+// the files that its instance has written. Other volumes have data only if they were attached to an instance that runs
+// containers.
 package storage
 
 import (

@@ -1,4 +1,4 @@
-// Package ekserr builds the errors that several parts of EKS answer with. An error of one part alone is in that part's
+// Package ekserr builds the errors that several parts of EKS return. Errors of a single part are in that part's
 // errors.go.
 package ekserr
 

@@ -1,6 +1,6 @@
 // Package load turns what another account's EKS answered (package twin/recording) into EKS's records. All names, ARNs and
-// IDs stay as they are. Of a cluster, it keeps the endpoint, the certificate authority and the issuer of the source
-// beside those of the control plane that the cluster reconciler gives it here.
+// IDs stay as they are. For a cluster, it keeps the source's endpoint, certificate authority and issuer next to those of
+// the control plane that the cluster reconciler starts here.
 package load
 
 import (

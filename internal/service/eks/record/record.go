@@ -1,6 +1,6 @@
-// Package record has what EKS stores: a type and a collection for each kind of resource, and their
-// keys. It is below all other packages of EKS, so that each part can look up the resources of
-// others without importing them. It only derives values from records and never changes them.
+// Package record defines what EKS stores: a type and a collection for each kind of resource, and
+// their keys. It is below all other packages of EKS, so that each part can look up the resources
+// of others without importing them. Its methods derive values from records and never change them.
 package record
 
 import (

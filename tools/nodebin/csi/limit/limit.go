@@ -1,5 +1,5 @@
-// Package limit says how many claims of volumes a node can have, as upstream's driver counts them. It is a package of its own so that
-// its test needs nothing else.
+// Package limit computes how many volume claims a node can have, as upstream's driver counts them. It is a separate package so
+// that its test needs nothing else.
 package limit
 
 // Attachments is how many volumes an instance can have, its own included. Unless they are dedicated, each network interface after
