@@ -89,7 +89,7 @@ type Target struct {
 	// absent.
 	Keys map[string][]string
 	// Costly are functions that return values of condition keys, in lower case, that are expensive to find. They are
-	// called if a policy uses the key.
+	// called only if a policy uses the key.
 	Costly map[string]func() []string
 	// AllKeys says that the request has no condition keys of the service besides those in Keys and Costly, so none is
 	// unknown.

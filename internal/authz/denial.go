@@ -251,8 +251,7 @@ const (
 	maxExplanation = 64 << 10
 )
 
-// Explain returns the reasons for the denial. It evaluates the policies that were evaluated then, not the current
-// ones.
+// Explain returns the reasons for the denial. It evaluates the policies as they were then, not the current ones.
 func (d *Denial) Explain(requestID string) Explanation {
 	out := Explanation{
 		RequestID: requestID, Principal: d.Principal, Service: d.Service, Operation: d.Operation, ResourceType: d.check.target.Type,

@@ -40,7 +40,7 @@ type Principal struct {
 	// ARN is what GetCallerIdentity returns: arn:aws:iam::A:user/path/N,
 	// arn:aws:sts::A:assumed-role/R/S (without the role's path) or arn:aws:iam::A:root.
 	ARN string
-	// UserID is GetCallerIdentity's UserId: AIDA…, AROA…:session, or the account of root.
+	// UserID is GetCallerIdentity's UserId: AIDA…, AROA…:session or, for root, the account.
 	UserID      string
 	AccessKeyID string
 	// Name is the user's name, or the role's name for an assumed role.
@@ -67,7 +67,7 @@ type Principal struct {
 	Tags map[string]string
 	// IssuedAt is when the session started; zero for long-term credentials.
 	IssuedAt time.Time
-	// MFAAt is when the caller proved to have an MFA device, or zero.
+	// MFAAt is when the caller authenticated with MFA, or zero.
 	MFAAt time.Time `json:",omitzero"`
 	// Instance is the EC2 instance to which the session's credentials were delivered, if any.
 	Instance SourceInstance `json:",omitzero"`
@@ -116,7 +116,7 @@ type Call struct {
 type Signature struct {
 	At        time.Time
 	Presigned bool   // it is in the query
-	Payload   string // the hash of the payload that the request declares, or what it says in its place
+	Payload   string // the payload's hash as declared by the request, or the marker in its place
 }
 
 // A VPCEndpoint identifies the VPC endpoint through which a connection came. It is a property of the connection, not
@@ -124,7 +124,7 @@ type Signature struct {
 // The zero VPCEndpoint means that the connection did not use one.
 type VPCEndpoint struct {
 	ID, VPCID       string // aws:SourceVpce and aws:SourceVpc
-	Account, Region string // the owner of the endpoint, and its region
+	Account, Region string // of the endpoint's owner, and the endpoint's region
 }
 
 type callKey struct{}

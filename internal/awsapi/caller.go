@@ -40,7 +40,7 @@ func Do[Out any](ctx context.Context, api API, in any) (*Out, error) {
 	return typed, nil
 }
 
-// A CallError is the error of a call between services, with the ID of its request, under which the journal has it.
+// A CallError is the error of a call between services, with the request ID under which the journal records the call.
 type CallError struct {
 	RequestID, Service, Operation string
 	Err                           error
@@ -63,8 +63,8 @@ func (r ServiceRole) ARN(account string) string {
 	return "arn:" + Partition + ":iam::" + account + ":role/aws-service-role/" + r.Service + "/" + r.Name
 }
 
-// AsService returns a context in which an AWS service calls on its own behalf, whatever ctx is about, under its
-// service-linked role. The account's policies do not apply to it.
+// AsService returns a context in which an AWS service calls on its own behalf, whoever ctx's caller is, under
+// its service-linked role. The account's policies do not apply to it.
 func AsService(ctx context.Context, account, region string, role ServiceRole, at time.Time) context.Context {
 	return WithCall(ctx, &Call{
 		RequestID: CallFrom(ctx).RequestID, Account: account, Region: region, Time: at,
@@ -91,8 +91,9 @@ func AsRole(ctx context.Context, p Principal, region, service string, at time.Ti
 	return WithCall(ctx, &Call{RequestID: CallFrom(ctx).RequestID, Account: p.Account, Region: region, Time: at, Principal: p, InvokedBy: service})
 }
 
-// Via returns the context in which a handler goes on for its user under another service
-// principal than its API's: CreateFleet of EC2 launches as ec2fleet.amazonaws.com.
+// Via returns a context in which a handler keeps calling for its user, but under a
+// service principal other than its API's: EC2's CreateFleet launches as
+// ec2fleet.amazonaws.com.
 func Via(ctx context.Context, service string) context.Context {
 	call := *CallFrom(ctx)
 	if !call.own() {
@@ -106,11 +107,10 @@ func Via(ctx context.Context, service string) context.Context {
 // of a forward access session.
 func (c *Call) own() bool { return c.Principal.Type == AWSService || c.InvokedBy != "" }
 
-// Forward returns the call that c's handler makes of another operation, as seen by the
-// service that answers it. A user's call goes on in a forward access session: the same
-// principal, marked as calling via c's service. The user's network context is not
-// passed on: the request comes from the service. via is the service principal of c's
-// service.
+// Forward returns the call that c's handler makes to another operation, as seen by the
+// service that answers it. A user's call continues in a forward access session: the same
+// principal, marked as calling via c's service. The user's network context is not passed
+// on: the request comes from the service. via is the service principal of c's service.
 func (c *Call) Forward(via, service, operation, requestID string, at time.Time) Call {
 	next := *c
 	next.Service, next.Operation, next.RequestID, next.Time = service, operation, requestID, at
@@ -125,7 +125,7 @@ func (c *Call) Forward(via, service, operation, requestID string, at time.Time) 
 	return next
 }
 
-// Internal reports whether an AWS service made the call, on its own behalf or on its caller's.
+// Internal reports whether an AWS service made the call, on its own behalf or on behalf of its caller.
 func (c *Call) Internal() bool { return c.By() != "" }
 
 // By returns the service principal of the AWS service that made the call, which CloudTrail shows as invokedBy, or ""

@@ -72,7 +72,7 @@ type Operation struct {
 type WebIdentity struct {
 	Account                     string // the account that the call concerns
 	Provider, Audience, Subject string // from the token; empty unless it was accepted
-	SAML                        bool   // the token is an assertion, and Provider the qualifier of its subject
+	SAML                        bool   // the token is a SAML assertion, and Provider is the qualifier of its subject
 }
 
 // SettledWhen adapts a typed predicate to Operation.Settled.

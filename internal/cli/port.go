@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// Listen listens where the daemon is to answer. Its error says who has the port, and what
-// to do.
+// Listen listens at the address of the daemon. If the port is taken, the error says which
+// program has it, and what to do.
 func Listen(ctx context.Context, cfg DaemonConfig) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen.String())
 	port, where := cfg.Listen.Port(), cfg.Listen.Addr()

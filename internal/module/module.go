@@ -33,10 +33,10 @@ type Module struct {
 	RoleUsage []RoleUsage
 	// Quotas are what Service Quotas shows of the service and can raise.
 	Quotas []quotatable.Provider
-	// Reset removes what the service keeps outside of the store for an account, or for all accounts if account is
+	// Reset removes what the service keeps outside the store for an account, or for all accounts if account is
 	// empty. The store itself has already been emptied.
 	Reset func(ctx context.Context, account string) error
-	// Import turns what another AWS account answered into records of the service, whose IDs and names stay those of that
+	// Import turns the answers of another AWS account into records of the service, with the IDs and names of that
 	// account. It only converts and checks; the writes are made once every service has converted its part. gaps are parts
 	// of the recording that the service cannot represent. Nil means that the service takes no part in twins.
 	Import func(r *recording.Recording) (writes []Write, gaps []recording.Gap, err error)
@@ -56,10 +56,10 @@ func Put[T any](c store.Collection[T], k store.Key, v T) Write {
 	return Write{Put: func(tx *store.Tx) error { return c.Put(tx, k, v) }}
 }
 
-// Tagging is what the Resource Groups Tagging API knows of a service.
+// Tagging describes a service to the Resource Groups Tagging API.
 type Tagging struct {
-	// Resources returns the resources of an account and region that can have tags, also those that have none. Resources
-	// without a region are in us-east-1. Nil means that the service has none.
+	// Resources returns the resources of an account and region that can have tags, including those that have none.
+	// Resources without a region are in us-east-1. Nil means that the service has none.
 	Resources func(account, region string) []Resource
 	// Put and Remove return inputs of the service's own operations that add tags to a resource and remove them. They are
 	// nil if the service has no such operation.

@@ -5,14 +5,14 @@ import "sync"
 // maxDocuments bounds a Documents; when it is full it forgets everything.
 const maxDocuments = 1024
 
-// Documents are resource policies that were parsed, by their texts. The zero value is empty
-// and ready to use.
+// Documents caches parsed resource policies by their text. The zero value is empty and
+// ready to use.
 type Documents struct {
 	mu   sync.Mutex
 	docs map[string]*Document
 }
 
-// Get returns the policy with a text. One that cannot be parsed allows nothing.
+// Get returns the parsed form of a policy. A text that cannot be parsed becomes a policy that allows nothing.
 func (d *Documents) Get(text string) *Document {
 	d.mu.Lock()
 	defer d.mu.Unlock()

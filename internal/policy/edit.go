@@ -2,8 +2,8 @@ package policy
 
 import "encoding/json"
 
-// WithStatement returns the text of a document with a statement more, which is JSON. What the
-// document gives to others is kept. An empty document has no statement yet.
+// WithStatement returns the text of a document with one more statement, which is JSON.
+// Existing statements are kept. An empty document has none.
 func WithStatement(document, statement string) (string, error) {
 	var doc struct {
 		Version   string          `json:",omitempty"`

@@ -10,8 +10,8 @@ type Request struct {
 	// Resource is the ARN that the action would touch, or "*" if the action has no resource. It is empty if the
 	// resource is unknown: then only a statement on every resource can be decided.
 	Resource string
-	// ResourceAccount is the account that owns the resource. If empty, it is the account in the resource's ARN or,
-	// failing that, the caller's.
+	// ResourceAccount is the account that owns the resource. If it is empty, the account is the one in the
+	// resource's ARN or, failing that, the caller's.
 	ResourceAccount string
 	// Principal is the caller.
 	Principal Principal

@@ -28,7 +28,7 @@ func (s *Snapshot) LoadBalancerOf(eni string) *LoadBalancer {
 	return lb
 }
 
-// IsBalancerName reports whether a name is in a zone in which Elastic Load Balancing alone gives names.
+// IsBalancerName reports whether a name is in a zone in which only Elastic Load Balancing creates names.
 func IsBalancerName(name string) bool {
 	n := strings.ToLower(strings.TrimSuffix(name, "."))
 	if strings.HasSuffix(n, ".elb.amazonaws.com") {
@@ -99,8 +99,9 @@ func (s *Snapshot) CheckTarget(f Flow, client netip.Addr) *Verdict {
 	return v
 }
 
-// Through returns the verdict on a connection that v takes to a load balancer. hop is what the load balancer does
-// with it. next, unless the connection ends at the load balancer, is the verdict on the flow to a target.
+// Through returns the verdict on a connection that v takes to a load balancer. hop describes what the load
+// balancer does with it. next, unless the connection ends at the load balancer, is the verdict on the flow to a
+// target.
 func (v *Verdict) Through(hop Hop, next *Verdict) *Verdict {
 	out := *v
 	out.Forward = append(slices.Clone(v.Forward), hop)

@@ -341,7 +341,7 @@ var checksOf = map[string]string{
 	"": "objects", "nodes": "node", "pods": "pod", "serviceaccounts": "service-account", "configmaps": "aws-auth",
 }
 
-// diagnoseGaps says which parts of the cluster could not be read of a twin's source, so that nothing was found there.
+// diagnoseGaps says which parts of the cluster could not be read from a twin's source, so that nothing was found there.
 func (x *Explainer) diagnoseGaps(_ context.Context, d *api.Diagnosis) error {
 	x.unknown(d.Account, func(g recording.Gap) bool {
 		about := g.Operation

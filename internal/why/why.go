@@ -63,7 +63,7 @@ type Config struct {
 	// LastKey returns how long ago EC2 Instance Connect last sent a key for a user of an instance, and how long the key is
 	// still valid. ok is false if it has sent none lately.
 	LastKey func(instanceID, user string) (age, left time.Duration, ok bool)
-	// Gaps returns what could not be read of a twin's source, and IsTwin reports whether an account is one. Nil means that
+	// Gaps returns what could not be read from a twin's source, and IsTwin reports whether an account is one. Nil means that
 	// there are no twins.
 	Gaps   func(account string) []recording.Gap
 	IsTwin func(account string) bool

@@ -22,9 +22,9 @@ type Error struct {
 	Message string
 	// Status is the HTTP status. 0 means the model's status, or 400.
 	Status int
-	// Details are more elements of S3's error documents, in order.
+	// Details are additional elements of S3's error documents, in order.
 	Details []Detail
-	// Header has more headers of the answer.
+	// Header holds additional response headers.
 	Header http.Header
 	// Cause is for the log only; clients never see it.
 	Cause error
@@ -43,7 +43,7 @@ func Newf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// With adds an element to S3's error document and returns e.
+// With adds an element to S3's error document, and returns e.
 func (e *Error) With(name, value string) *Error {
 	e.Details = append(e.Details, Detail{name, value})
 	return e
@@ -88,7 +88,7 @@ const CodeNotImplemented = "NotImplemented"
 
 // NotImplemented is returned for operations and parameters that AWS has but Drydock does not implement. The SDKs'
 // default retries cover only 500, 502, 503 and 504, so a client fails at once on 501. The server adds the command that
-// shows what of the operation is implemented.
+// shows which parts of the operation are implemented.
 func NotImplemented(what string) *Error {
 	return &Error{Code: CodeNotImplemented, Message: "Drydock does not implement " + what, Status: 501}
 }

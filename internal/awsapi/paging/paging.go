@@ -14,7 +14,7 @@ import (
 
 // Rules say how a list is paged.
 type Rules struct {
-	// Usual is how many items a page has if the request gives no size. 0 means all.
+	// Usual is the size of a page if the request does not specify one. 0 means all items.
 	Usual int
 	// Size checks the page size of a request and returns the size to use. Nil accepts any size that the API model
 	// allows.
@@ -25,7 +25,7 @@ type Rules struct {
 	BadToken func(token string) error
 }
 
-// A Cursor is the position where a page begins in its list, and how many items still fit.
+// A Cursor is the position in a list where a page begins, and how many more items fit on it.
 type Cursor struct {
 	After string // the key of the last item of the previous page; empty for the first page
 

@@ -47,7 +47,7 @@ type OperationCompatibility struct {
 	Refused []string
 	// Except describes which values of other members are refused.
 	Except string
-	// Why says why an operation that clients use is not handled.
+	// Why explains why an operation that clients use is not handled.
 	Why string
 }
 

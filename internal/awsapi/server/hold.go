@@ -94,7 +94,7 @@ func withDrain(ctx context.Context, done <-chan struct{}) context.Context {
 	return context.WithValue(ctx, drainKey{}, done)
 }
 
-// Draining returns a channel that is closed when serving ends. An endless answer must then end.
+// Draining returns a channel that is closed when serving ends. A response that streams without end must end then.
 func Draining(ctx context.Context) <-chan struct{} {
 	done, _ := ctx.Value(drainKey{}).(<-chan struct{})
 	return done

@@ -52,7 +52,7 @@ type Config struct {
 	// nil, an *authz.Denial, or another error if it could not decide. It is not called for Exempt and Unsigned
 	// operations. Required.
 	Authorize func(ctx context.Context, call *awsapi.Call, in any) error
-	// Used records every call whose signature is right and whose operation and input are known, before anything
+	// Used records every call that has a valid signature and a known operation and input, before anything
 	// decides about it. It must be quick. If it returns an error, the call fails. Nil records nothing.
 	Used func(ctx context.Context, call *awsapi.Call) error
 	// Origin returns, for the remote address of a guest's connection, the VPC endpoint that it came through, if any,

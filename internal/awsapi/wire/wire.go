@@ -24,7 +24,7 @@ import (
 
 //go:generate go run ../../../tools/modelgen -unions zz_generated_unions.go
 
-// A Request is what Decode needs of an HTTP request.
+// A Request holds the parts of an HTTP request that Decode needs.
 type Request struct {
 	Method      string
 	EscapedPath string // url.URL.EscapedPath, because an escaped slash is part of a label
@@ -32,7 +32,7 @@ type Request struct {
 	Host        string
 	Header      http.Header
 	Body        []byte
-	// Stream is the body in place of Body, for an operation whose payload is a stream (Streams).
+	// Stream replaces Body for an operation whose payload is a stream (Streams).
 	Stream io.Reader
 }
 
@@ -41,7 +41,7 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Stream, if it is not nil, is the body. Whoever sends it closes it.
+	// Stream, if it is not nil, is the body. The sender closes it.
 	Stream io.ReadCloser
 }
 
