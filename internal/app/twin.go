@@ -134,7 +134,7 @@ func (d *daemon) compareObjects(ctx context.Context, rec *recording.Recording) (
 				twin.RedactObject(kind, o)
 			}
 		})
-		if err != nil { // the twin is put back all the same
+		if err != nil { // the twin is restored anyway
 			out = append(out, api.Difference{Action: "kubernetes:" + q.GroupResource(), Path: q.Cluster, Twin: "unknown: " + err.Error()})
 			continue
 		}

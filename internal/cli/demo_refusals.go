@@ -188,7 +188,7 @@ spec:
 	return nil
 }
 
-// proven returns the first fix, which the demo runs. What it prints has been tried, as for everybody.
+// proven returns the first fix, which the demo runs. As always, what it prints has been tried.
 func proven(fixes []advice.Fix) (advice.Fix, error) {
 	if len(fixes) == 0 || !fixes[0].Proven || len(fixes[0].Changes) == 0 {
 		return advice.Fix{}, errors.New("drydock why does not offer a proven fix")

@@ -32,7 +32,7 @@ func environment(info api.DaemonInfo) [][2]string {
 	}
 }
 
-// unset are variables that would take an AWS client elsewhere, or send it as somebody else.
+// unset are variables that would send an AWS client elsewhere, or with other credentials.
 var unset = []string{"AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_CREDENTIAL_EXPIRATION", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"}
 
 // otherEndpoints are the variables of an environment that name the endpoint of one service,

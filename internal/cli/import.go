@@ -326,7 +326,7 @@ func (f *importFlags) load(ctx context.Context, o *globalOptions, r *recording.R
 	body, w := io.Pipe()
 	go func() { _ = w.CloseWithError(twin.Send(r, w)) }() // ends with the request, which closes body
 	options := api.ImportOptions{Replace: f.replace, Compare: f.refresh}
-	if f.question != "" { // somebody may have changed the twin while the source was read
+	if f.question != "" { // the twin may have been changed while the source was read
 		options.Unchanged, options.Absent = true, f.discard
 	}
 	t, err := daemon.ImportTwin(ctx, body, options)

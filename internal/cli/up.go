@@ -262,8 +262,8 @@ func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 // clustersPatience is how long clusters may take to answer after a start.
 const clustersPatience = 5 * time.Minute
 
-// waitForClusters returns when every cluster answers that is not being deleted and has not
-// failed.
+// waitForClusters returns when every cluster answers, except those that are being deleted
+// or have failed.
 func (up *upOptions) waitForClusters(ctx context.Context, ended <-chan error, patience time.Duration) error {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

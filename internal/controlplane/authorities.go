@@ -120,7 +120,7 @@ func (p *plane) storeKeys(ctx context.Context, sec secrets) error {
 	return nil
 }
 
-// restoreKeys undoes a change of keys that the plane's process has not taken over. The process reads the files again that its
+// restoreKeys undoes a change of keys that the plane's process has not adopted. The process rereads the files that its
 // successor has changed.
 func (p *plane) restoreKeys(ctx context.Context, was secrets) error {
 	if p.snapshot().Releasing {

@@ -126,8 +126,8 @@ current-context: drydock
 `, url, dir.WebhookCA(), dir.WebhookClient(), dir.WebhookClient())
 }
 
-// The webhook evaluates EKS access policies. Only principals that the authenticator has let in have such a UID: people, roles,
-// and nodes, of which those of EKS Auto Mode have access policies.
+// The webhook evaluates EKS access policies. Only principals that the authenticator has let in have such a UID: people,
+// roles, and nodes; only those of EKS Auto Mode have access policies.
 // https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
 const authorizationConfig = `apiVersion: apiserver.config.k8s.io/v1beta1
 kind: AuthorizationConfiguration

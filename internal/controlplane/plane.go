@@ -31,7 +31,8 @@ type plane struct {
 	m  *Manager
 	id string
 
-	// released is closed when the plane is released, and releasing is held meanwhile. Another plane may have its ID afterwards.
+	// released is closed when the plane is released, and releasing is held during the release. Another plane may have
+	// its ID afterwards.
 	releasing sync.Mutex
 	released  chan struct{}
 

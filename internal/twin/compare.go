@@ -15,8 +15,8 @@ type Difference struct {
 	Action string `json:"action"` // such as ec2:DescribeSecurityGroups
 	// Path leads to it, with resources by their names: SecurityGroups[sg-1].IpPermissions[0].FromPort.
 	Path string `json:"path"`
-	// Twin and Source are the values as JSON, or empty for what one of them does not have. Both are empty if the values are those of a
-	// Secret, which are never shown.
+	// Twin and Source are the values as JSON, or empty if one of them does not have the value. Both are empty if the values
+	// are those of a Secret, which are never shown.
 	Twin   string `json:"twin,omitempty"`
 	Source string `json:"source,omitempty"`
 }

@@ -139,7 +139,7 @@ func (f *Folder) writeSource(s recording.Source) error {
 }
 
 // Answer returns the answer to a question that an earlier run asked, or false. Gaps are asked again, because
-// permissions may have been added meanwhile.
+// permissions may have been added in the meantime.
 func (f *Folder) Answer(service, operation string, input json.RawMessage) (recording.Answer, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -463,7 +463,7 @@ func (b *logBatch) add(e logrouter.Event) bool {
 }
 
 // put sends events to their stream, which it makes if it does not exist, and notes that the log was sent up to an offset.
-// Events that CloudWatch Logs refuses for what they are would be refused again, so they are left out.
+// Events that CloudWatch Logs refuses because of their content would be refused again, so they are left out.
 func (s *logSender) put(ctx context.Context, o *logrouter.Output, src *logrouter.Source, at *sentLog, events []logstypes.InputLogEvent, offset int64) error {
 	if len(events) > 0 {
 		stream := o.Stream(src)

@@ -136,8 +136,8 @@ func (i *instance) imageTrouble(ctx context.Context, p *corev1.Pod) *node.Step {
 	return nil
 }
 
-// PodSteps implements node.Kubelets: it says of a pod what the kubelet's own events do not, which is why an image could not
-// be pulled or that there is no free address.
+// PodSteps implements node.Kubelets: it adds what the kubelet's own events of a pod do not say, which is why an image could
+// not be pulled or that there is no free address.
 func (r *Runtime) PodSteps(instanceID, namespace, name string) []node.Step {
 	i := r.instance(instanceID)
 	if i == nil {

@@ -140,7 +140,7 @@ func (e *Entities) one(r *recording.Recording) error {
 	return nil
 }
 
-// readPolicies puts together the customers' policies, of which only the versions in force were read.
+// readPolicies collects the customer managed policies. Only the default version of each was read.
 func (e *Entities) readPolicies(r *recording.Recording) error {
 	versions := map[string][]iamtypes.PolicyVersion{}
 	if err := each(r, "GetPolicyVersion", func(in *awsiam.GetPolicyVersionInput, out *awsiam.GetPolicyVersionOutput) {

@@ -80,7 +80,7 @@ type Answer struct {
 	Gap *Gap `json:"gap,omitempty"`
 }
 
-// A Gap is something that could not be read of the source. What depends on it is unknown.
+// A Gap is something that could not be read from the source. Anything that depends on it is unknown.
 type Gap struct {
 	Service   string `json:"service"`
 	Operation string `json:"operation"`
@@ -250,7 +250,7 @@ const (
 // ErrTooLarge means that a source or recording exceeds the limits.
 var ErrTooLarge = errors.New("the source's answers are too large")
 
-// Gaps returns what could not be read of the source, in the order in which it was asked.
+// Gaps returns what could not be read from the source, in the order of the requests.
 func (r *Recording) Gaps() []Gap {
 	var out []Gap
 	for _, a := range r.Answers {

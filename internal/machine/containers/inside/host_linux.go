@@ -319,7 +319,7 @@ func (h *host) start(cfg MachineConfig) (err error) {
 	}()
 	if err = h.attach(g); err != nil {
 		select {
-		case <-w.Done(): // which is why; Receive says more
+		case <-w.Done(): // because of this; Receive says more
 		case <-time.After(time.Second):
 			return fmt.Errorf("connecting %s: %w", cfg.ID, err)
 		}

@@ -104,8 +104,8 @@ func show(name string, text func() ([]byte, error)) error {
 	return overwrite(filepath.Join(procFiles, "shown", name), b)
 }
 
-// overwrite writes a file that others may have open. Those who read it meanwhile may see some of the old content, too, but never
-// an empty file.
+// overwrite writes a file that others may have open. A process that reads it at the same time may also see some of the old
+// content, but never an empty file.
 func overwrite(name string, b []byte) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o444)
 	if err != nil {

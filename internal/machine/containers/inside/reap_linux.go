@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// reap waits for processes that have lost their parent, as the first process of a namespace must. A zombie that is still
-// there at the second look has nobody else who waits for it: package os/exec waits for its own at all times.
+// reap waits for processes that have lost their parent, as the first process of a namespace must. If a zombie is still
+// there at the second look, nothing else waits for it: package os/exec always waits for its own children.
 func reap() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)

@@ -40,7 +40,7 @@ func Run() Report {
 // user namespaces, since 5.11.
 var oldest = [2]int{5, 12}
 
-// programs looks for what this build embeds.
+// programs checks which programs this build embeds.
 func programs() Check {
 	if missing := nodebin.Missing(); len(missing) > 0 {
 		return Check{Programs, Missing, "this build has no " + strings.Join(missing, ", "), "sudo apt-get install -y gcc libc6-dev libseccomp-dev && make nodebin build"}

@@ -1,6 +1,7 @@
 package programs
 
-// Command returns the program that drydock-node is if it is called by that name, or nil. Machines call it so: see package nodebin.
+// Command returns the program that drydock-node runs when it is called by that name, or nil. Machines use these
+// names: see package nodebin.
 func Command(name string) func(args []string) int {
 	return map[string]func([]string) int{
 		"kube-proxy":               runKubeProxy,

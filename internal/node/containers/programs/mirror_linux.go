@@ -39,7 +39,8 @@ const registriesDir = "/etc/containerd/certs.d"
 // ecrRegistry matches registries for which IAM decides.
 var ecrRegistry = regexp.MustCompile(`\.dkr[.-]ecr(-fips)?\.`)
 
-// mirrors lets containerd ask the mirror for an image that was loaded, unless somebody has configured its registry otherwise.
+// mirrors lets containerd ask the mirror for an image that was loaded, unless its registry has a different
+// configuration.
 func mirrors(image string) error {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

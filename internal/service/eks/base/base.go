@@ -260,11 +260,10 @@ func Add[T any](ctx context.Context, s *Service, c store.Collection[T], cluster,
 	return &out, err
 }
 
-// Create answers a request that makes a node group or a Fargate profile of a cluster. The
-// request that made what is there is answered with it once more. build returns the record;
-// role is the service-linked role that it needs; admit, in the transaction, judges what else
-// there is. origin returns the token and the
-// request that a record was made with.
+// Create answers a request that makes a node group or a Fargate profile of a cluster. A
+// repeated request gets the resource that the first one made. build returns the record; role
+// is the service-linked role that it needs; admit checks, in the transaction, the other
+// existing resources. origin returns the token and the request that a record was made with.
 func Create[T any](ctx context.Context, s *Service, c store.Collection[T], role awsapi.ServiceRole, key store.Key, cluster *record.Cluster, name string, token *string, request string,
 	origin func(*T) (token, request *string), exists error, build func() (*T, error), admit func(tx *store.Tx, now *record.Cluster, rec *T) error) (*T, error) {
 	id := key.Below(name)

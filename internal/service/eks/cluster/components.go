@@ -119,7 +119,7 @@ func setComponents(c *ekstypes.Cluster, in componentsRequest) error {
 	return nil
 }
 
-// CheckComponents returns an error if EKS would not set a cluster's settings, of which some may be missing.
+// CheckComponents returns an error if EKS would not accept these settings of a cluster. Some of them may be missing.
 func CheckComponents(c ekstypes.Cluster) error {
 	completeComponents(&c)
 	return checkComponents(c)

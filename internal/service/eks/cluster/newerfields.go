@@ -56,7 +56,8 @@ var makers = map[string][]string{
 	jobsURI:        {"batch/v1 CronJob"},
 }
 
-// pathsOf returns the paths to fields, of which each is a resource and a path, in all resources that have them, by resource.
+// pathsOf returns the paths to fields in all resources that have them, by resource. Each field is a resource and a
+// path.
 func pathsOf(fields []string) map[string][]string {
 	paths := map[string][]string{}
 	for _, f := range fields {

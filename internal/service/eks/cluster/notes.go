@@ -268,7 +268,7 @@ func firstOf(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// accessNotes explains why no user and no role of IAM can log in, and what does not let anybody in. Users of an identity
+// accessNotes explains why no IAM user or role can log in, and which mappings let nobody in. Users of an identity
 // provider need no access entry.
 func (s *Service) accessNotes(ctx context.Context, key store.Key, rec record.Cluster, entriesKnown bool) []string {
 	var out []string

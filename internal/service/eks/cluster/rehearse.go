@@ -40,7 +40,8 @@ type Rehearsal struct {
 	Steps []Step `json:"steps"`
 	// Unknown says what Drydock does not know, and so could not rehearse.
 	Unknown []string `json:"unknown,omitempty"`
-	// Stubbed is how often each admission webhook would have been called. The copy calls none, and lets all pass.
+	// Stubbed is how often each admission webhook would have been called. The copy calls none of them and lets all
+	// requests pass.
 	Stubbed map[string]int `json:"stubbed,omitempty"`
 }
 

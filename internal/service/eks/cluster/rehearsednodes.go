@@ -153,7 +153,7 @@ func (s *Service) actAsKubelets(ctx context.Context, client kubernetes.Interface
 	if err != nil {
 		return nil, err
 	}
-	before := map[types.UID]bool{} // what has not started by itself does not start here
+	before := map[types.UID]bool{} // of these pods, those that have not started do not start here
 	for i := range list.Items {
 		before[list.Items[i].UID] = true
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
-// Comparable returns the objects of a resource that a copied cluster has, and those in a list of its source, by NAMESPACE/NAME or NAME.
-// They are equal unless somebody has changed them on one side. Objects that controllers make for themselves, or that are the control
-// plane's own, are left out. mask is called for each object of the copy, and removes what the source's list does not have. Comparable
-// changes the list.
+// Comparable returns the objects of a resource that a copied cluster has, and those in a list of its source, by
+// NAMESPACE/NAME or NAME. They are equal unless someone has changed them on one side. Objects that controllers or the
+// control plane make for themselves are left out. mask is called for each object of the copy, and removes what the source's
+// list does not have. Comparable changes the list.
 func (s *Service) Comparable(ctx context.Context, key store.Key, planeID string, q recording.KubernetesList, source *base.TwinObjects, mask func(kind string, o map[string]any)) (ours, theirs map[string]map[string]any, err error) {
 	kind := strings.TrimSuffix(source.Kind, "List")
 	ses, err := s.Sessions.Open(key, planeID)
