@@ -17,6 +17,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/egress"
 	"github.com/drydock-dev/drydock/internal/testkit/needs"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // An internetServer stands for the internet: whatever is dialled, it answers with the address.
@@ -54,7 +55,9 @@ func (l *lab) leaving(s internetServer) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(l.Context())
 	done := make(chan error, 1)
-	go func() { done <- egress.Run(ctx, egress.Config{Device: tun, MTU: MTU, Dial: s.dial}) }()
+	go func() {
+		done <- egress.Run(ctx, egress.Config{Device: tun, MTU: MTU, Dial: s.dial, Log: testlog.New(l)})
+	}()
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
