@@ -114,7 +114,7 @@ func (n *boxNetwork) answerDNS(in machine.Instance, query []byte, size int) ([]b
 	name := strings.TrimSuffix(q.Name.String(), ".")
 	ctx, cancel := context.WithTimeout(context.Background(), dnsPatience)
 	defer cancel()
-	all, outside, err := n.resolve(ctx, in, name)
+	all, outside, err := n.resolve(ctx, in, name, q.Type == dnsmessage.TypeA)
 	if de, ok := errors.AsType[*net.DNSError](err); ok && !de.IsNotFound {
 		return nil, false
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -46,7 +47,8 @@ type boxNetwork struct {
 	done    <-chan struct{} // closed when the run of the host that has the network has ended
 	current *fabric.State
 	warned  bool // that there are too many simulated machines
-	leaves  bool // packets leave for the internet, in the current run of the host
+
+	leaves atomic.Bool // packets leave for the internet, in the current run of the host; changed with apply
 
 	mu    sync.Mutex
 	boxes map[string]*boxLinks // by instance ID
@@ -232,7 +234,7 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		}
 		merge(out, st, seen)
 	}
-	if n.leaves {
+	if n.leaves.Load() {
 		out.Outside, out.Inside = wholeInternet, insideOf(snapshots)
 	}
 	n.mu.Lock()

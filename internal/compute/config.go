@@ -255,7 +255,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		Broken: m.broken, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
 	m.boxNetwork = &boxNetwork{machines: m, guests: g, log: cfg.Log, boxes: map[string]*boxLinks{}}
 	m.boxes = nodeboxes.New(config, nodeboxes.Options{
-		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA, Volumes: usable(cfg.Volumes)}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect, TryPull: m.TryPull, Internet: cfg.Internet != nil,
+		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA, Volumes: usable(cfg.Volumes)}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect, TryPull: m.TryPull, Internet: m.boxNetwork.leaves.Load,
 		Programs: nodeboxes.Programs{
 			Kubectl: kubectl.New(kubectl.Config{}).Run, HTTP: g.http, DescribeCluster: g.describeCluster, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, Broken: m.broken, HostKeys: m.secret,
 			Patience: max(cfg.Timing.GuestPatience, 1),

@@ -396,8 +396,8 @@ func (s *Snapshot) public(r Resolution, n string, from Endpoint, aliases int) Re
 	return r
 }
 
-// Owned returns the public IPv4 addresses that belong to AWS or to this network, and those that names outside resolve to here.
-// All others are the real internet's.
+// Owned returns the IPv4 addresses that belong to AWS or to this network, public ones and those of VPCs and their peers, and those that
+// names outside resolve to here.
 func (s *Snapshot) Owned() []netip.Prefix {
 	out := []netip.Prefix{serviceRange, worldRange}
 	add := func(a netip.Addr) {
@@ -411,6 +411,10 @@ func (s *Snapshot) Owned() []netip.Prefix {
 			if strings.HasPrefix(r.Name, "com.amazonaws.") {
 				out = append(out, r.CIDRs...)
 			}
+		case *VPC:
+			out = append(out, r.CIDRs...)
+		case *Peering:
+			out = append(out, slices.Concat(r.Requester.CIDRs, r.Accepter.CIDRs)...)
 		case *Interface:
 			for _, a := range r.Addresses {
 				add(a.Public)

@@ -28,7 +28,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
-// Options are what these nodes need besides node.Config. All but Internet are required.
+// Options are what these nodes need besides node.Config. All are required.
 type Options struct {
 	// Machines configures the machines. Guest and Connect are set by New.
 	Machines boxes.Config
@@ -38,8 +38,8 @@ type Options struct {
 	Endpoint func(url string) (host string, ok bool)
 	// Connect makes the network of machines like EC2's.
 	Connect func(ctx context.Context) error
-	// Internet says that packets of machines may leave for the internet.
-	Internet bool
+	// Internet reports whether packets of machines leave for the internet.
+	Internet func() bool
 	// TryPull returns the error with which an instance could not pull an image.
 	TryPull func(ctx context.Context, instanceID, image string) error
 	Programs

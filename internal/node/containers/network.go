@@ -181,7 +181,7 @@ func (i *instance) connectAddresses(ctx context.Context, all []simulated.PodAddr
 	}
 	// The container aws-node sees that, and writes the configuration without which the node is not Ready.
 	var ready []byte
-	if i.rt.options.Internet {
+	if i.rt.options.Internet() {
 		ready = []byte(i.in.PrivateIP.String())
 	}
 	return i.machine.Write(ctx, launch.ReadyFile, ready, 0o644)

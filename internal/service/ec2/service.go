@@ -40,3 +40,6 @@ func (s *Service) before(ctx context.Context) error {
 
 // PublicRegion returns the region whose range of public addresses has an address, or "".
 func PublicRegion(a netip.Addr) string { return ipam.RegionOf(a) }
+
+// PublicRanges returns the ranges from which public IPv4 addresses are assigned, of all regions.
+func PublicRanges() []netip.Prefix { return ipam.PublicRanges() }

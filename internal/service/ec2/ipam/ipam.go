@@ -61,6 +61,15 @@ func Public(region string) Pool {
 	return Pool{id: "public", key: key, prefix: netip.PrefixFrom(base, 14), first: 1, last: 1}
 }
 
+// PublicRanges returns the regions' ranges of public IPv4 addresses.
+func PublicRanges() []netip.Prefix {
+	var out []netip.Prefix
+	for _, r := range regions.All() {
+		out = append(out, Public(r.Name).prefix)
+	}
+	return out
+}
+
 // RegionOf returns the region whose range of public addresses has an address, or "".
 func RegionOf(a netip.Addr) string {
 	for _, r := range regions.All() {
