@@ -51,11 +51,11 @@ func (r Report) Why() string {
 	return ""
 }
 
-// Limits says what is missing where containers are available.
+// Limits says what is missing where containers are available. The internet is not among it, which is off by default: see Has.
 func (r Report) Limits() []string {
 	var out []string
 	for _, c := range r.Checks {
-		if c.Level == Limited {
+		if c.Level == Limited && c.Name != Internet {
 			out = append(out, c.Name+": "+c.Found)
 		}
 	}

@@ -33,7 +33,7 @@ func Run() Report {
 	if err != nil {
 		return newReport([]Check{{Proc, Missing, err.Error(), "sudo mount -t proc proc /proc"}})
 	}
-	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root), programs(), privileges(root), mounting(), tun()})
+	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root), programs(), privileges(root), mounting(), tun(root)})
 }
 
 // oldest is the first kernel that makes detached mounts read-only (mount_setattr). It also mounts overlay file systems in
@@ -63,16 +63,27 @@ func mounting() Check {
 }
 
 // tun opens the device by which packets leave for the internet.
-func tun() Check {
+func tun(root bool) Check {
 	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil && !errors.Is(err, os.ErrPermission) { // only root may open it, and containers need root anyway
-		return Check{Internet, Limited, "machines cannot reach the internet, even with drydock up --internet on: " + err.Error(), "sudo modprobe tun"}
-	}
-	return Check{Internet, OK, "/dev/net/tun, for drydock up --internet on", ""}
+	return tunOpened(root, err)
 }
+
+// tunOpened says what an attempt to open the device means. Another user than root may not open it, and containers need root anyway;
+// root may not if a cgroup forbids it, as in Docker.
+func tunOpened(root bool, err error) Check {
+	switch {
+	case err == nil, !root && errors.Is(err, os.ErrPermission):
+		return Check{Internet, OK, "/dev/net/tun, for drydock up --internet on", ""}
+	case errors.Is(err, os.ErrPermission):
+		return Check{Internet, Limited, lacksInternet + err.Error(), "docker run --privileged …"}
+	}
+	return Check{Internet, Limited, lacksInternet + err.Error(), "sudo modprobe tun"}
+}
+
+const lacksInternet = "machines cannot reach the internet, even with drydock up --internet on: "
 
 func kernel() Check {
 	var u unix.Utsname

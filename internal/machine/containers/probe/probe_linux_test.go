@@ -1,9 +1,13 @@
 package probe
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -76,5 +80,31 @@ func TestSubIDRange(t *testing.T) {
 	}
 	if got := SubIDRange(file+"-missing", "alice", "1000"); got != (Range{}) {
 		t.Errorf("without the file: %v", got)
+	}
+}
+
+// Without its device there is no internet. That limits nobody who has not turned it on.
+func TestInternet(t *testing.T) {
+	for _, tt := range []struct {
+		root  bool
+		err   error
+		level Level
+		fix   string
+	}{
+		{true, nil, OK, ""},
+		{false, syscall.EACCES, OK, ""},
+		{true, syscall.EPERM, Limited, "--privileged"},
+		{true, fs.ErrNotExist, Limited, "modprobe tun"},
+		{false, fs.ErrNotExist, Limited, "modprobe tun"},
+		{true, errors.New("no such device"), Limited, "modprobe tun"},
+	} {
+		c := tunOpened(tt.root, tt.err)
+		if c.Level != tt.level || !strings.Contains(c.Fix, tt.fix) || (c.Fix == "") != (tt.fix == "") {
+			t.Errorf("root %v, %v: %+v", tt.root, tt.err, c)
+		}
+		r := newReport([]Check{c, {Volumes, Limited, "none", ""}})
+		if got := r.Limits(); !slices.Equal(got, []string{Volumes + ": none"}) || !r.Available || r.Has(Internet) != (tt.level == OK) {
+			t.Errorf("root %v, %v: limits %q, internet %v", tt.root, tt.err, got, r.Has(Internet))
+		}
 	}
 }
