@@ -13,10 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// internet ADDRESS:PORT makes an HTTP server that stands for the internet until the script ends. It is in a network namespace of its
-// own, to which this machine has a route. It answers with the address that it sees.
+// internet ADDRESS:PORT OWN:PORT makes an HTTP server that stands for the internet until the script ends. It is in a network namespace of
+// its own, to which this machine has a route. It answers with the address that it sees. The same server listens at a further address, which is
+// this machine's.
 func internet(ts *testscript.TestScript, _ bool, args []string) {
-	at := netip.MustParseAddrPort(args[0])
+	at, ours := netip.MustParseAddrPort(args[0]), netip.MustParseAddrPort(args[1])
 	here, there := netip.MustParsePrefix("198.18.213.1/30"), netip.MustParsePrefix("198.18.213.2/30")
 	ipNet := func(p netip.Prefix) *net.IPNet {
 		return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}
@@ -84,7 +85,12 @@ func internet(ts *testscript.TestScript, _ bool, args []string) {
 			_ = netlink.LinkDel(l)
 		}
 	})
-	ts.Check(host.AddrAdd(l, &netlink.Addr{IPNet: ipNet(here)}))
+	for _, p := range []netip.Prefix{here, netip.PrefixFrom(ours.Addr(), 32)} {
+		ts.Check(host.AddrAdd(l, &netlink.Addr{IPNet: ipNet(p)}))
+	}
 	ts.Check(host.LinkSetUp(l))
 	ts.Check(host.RouteAdd(&netlink.Route{Dst: one, Gw: there.Addr().AsSlice(), LinkIndex: l.Attrs().Index}))
+	own, err := net.Listen("tcp4", ours.String())
+	ts.Check(err)
+	go func() { _ = server.Serve(own) }()
 }
