@@ -252,16 +252,16 @@ func keepAlive(ep tcpip.Endpoint) {
 	ep.SocketOptions().SetKeepAlive(true)
 }
 
-// join copies in both directions until both are done, neither has carried anything for a while, or Run ends.
-func (c *carrier) join(near, far net.Conn, idle time.Duration, copy func(to, from net.Conn, seen func())) {
+// join carries data in both directions until both are done, neither has carried anything for a while, or Run ends.
+func (c *carrier) join(near, far net.Conn, idle time.Duration, carry func(to, from net.Conn, seen func())) {
 	end := func() { _ = errors.Join(near.Close(), far.Close()) }
 	defer context.AfterFunc(c.ctx, end)()
 	silence := time.AfterFunc(idle, end)
 	defer silence.Stop()
 	seen := func() { silence.Reset(idle) }
 	var back sync.WaitGroup
-	back.Go(func() { copy(near, far, seen) })
-	copy(far, near, seen)
+	back.Go(func() { carry(near, far, seen) })
+	carry(far, near, seen)
 	back.Wait()
 }
 
@@ -277,7 +277,7 @@ func copyHalf(to, from net.Conn, seen func()) {
 			if _, failed := to.Write(b[:n]); failed != nil {
 				err = failed
 			}
-			seen()
+			seen() // a slow reader has taken it
 		}
 	}
 	if half, ok := to.(interface{ CloseWrite() error }); ok && errors.Is(err, io.EOF) {

@@ -300,7 +300,7 @@ func (f flaky) Read(b []byte) (int, error) {
 
 // Silence is measured from the last data in either direction.
 func TestSilence(t *testing.T) {
-	for name, copy := range map[string]func(to, from net.Conn, seen func()){"TCP": copyHalf, "UDP": (&carrier{mtu: 1500}).copyDatagrams} {
+	for name, carry := range map[string]func(to, from net.Conn, seen func()){"TCP": copyHalf, "UDP": (&carrier{mtu: 1500}).copyDatagrams} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				near, a := net.Pipe()
@@ -310,7 +310,7 @@ func TestSilence(t *testing.T) {
 					errs <- &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNREFUSED)}
 					errs <- &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.EHOSTUNREACH)}
 				}
-				go (&carrier{ctx: t.Context()}).join(near, flaky{far, errs}, usual.conns.idle, copy)
+				go (&carrier{ctx: t.Context()}).join(near, flaky{far, errs}, usual.conns.idle, carry)
 				for range 3 {
 					for _, ends := range [][2]net.Conn{{a, b}, {b, a}} {
 						time.Sleep(usual.conns.idle - time.Second)
