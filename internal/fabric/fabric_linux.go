@@ -12,9 +12,6 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// MTU is that of interfaces in EC2.
-const MTU = 9001
-
 // tableBase is added to numbers to get the kernel's routing tables.
 const (
 	tableBase    = 100000

@@ -2,6 +2,9 @@ package fabric
 
 import "net/netip"
 
+// MTU is that of interfaces in EC2.
+const MTU = 9001
+
 // A State is a network as the fabric should have it. It is plain data and can be encoded as JSON.
 type State struct {
 	VPCs       []VPC       `json:"vpcs"`
