@@ -99,7 +99,7 @@ func TestAForkBombStaysOnItsMachine(t *testing.T) {
 		}
 		cancel()
 		busy.Wait()
-		if err := <-done; !errors.Is(err, context.Canceled) {
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) { // it also ends by itself, if its first shell cannot start the second
 			t.Error(err)
 		}
 	}
