@@ -429,7 +429,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	return nil
 }
 
-// internet returns the way of machines that run containers to the internet, or nil if there is none.
+// internet returns the connection of container machines to the real internet, or nil if --internet is off.
 func internet(on bool) *compute.Internet {
 	if !on {
 		return nil

@@ -85,7 +85,7 @@ var unnamed = map[string]string{
 }
 
 var targeted = map[string]targetRow{
-	// SAR also requires the web ACL, of which there is none.
+	// SAR also requires the web ACL, but no web ACLs exist here.
 	"wafv2:GetWebACLForResource":        {"loadbalancer/app/=ResourceArn", "SAR"},
 	"waf-regional:GetWebACLForResource": {"loadbalancer/app/=ResourceArn", "SAR"},
 

@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
-// Internet is the way of machines that run containers to the real internet.
+// Internet connects machines that run containers to the real internet.
 type Internet struct {
 	// Dial connects to an address there. It must refuse those of this machine and its networks.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -100,7 +100,7 @@ type Config struct {
 	// NodeRuntime is the runtime of instances without the tag drydock:runtime: simulated, containers or auto, which is
 	// containers if this machine can run them. Empty means simulated.
 	NodeRuntime string
-	// Internet is the way of machines that run containers to the internet. Nil means that there is none.
+	// Internet connects machines that run containers to the real internet. Nil means that they cannot reach it.
 	Internet *Internet
 	Log      *slog.Logger
 }

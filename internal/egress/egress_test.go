@@ -147,7 +147,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A device that fails ends it, and packets that are none do nothing.
+// Run ends when its device fails, and ignores malformed packets.
 func TestRunWithABrokenDevice(t *testing.T) {
 	w := newWire(t)
 	_ = w.Close()

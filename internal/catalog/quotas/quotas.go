@@ -39,8 +39,8 @@ func (q *Quota) CountsVCPUs() bool {
 	return strings.HasPrefix(q.Name, "Running On-Demand") || strings.HasSuffix(q.Name, "Spot Instance Requests")
 }
 
-// AWS deviation: the vCPU quotas of running instances are 1,152 and not a new account's 5, because nobody grants
-// increases here.
+// AWS deviation: the vCPU quotas of running instances are 1,152 instead of a new account's 5, so that nothing has to be
+// requested first.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
 // https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html

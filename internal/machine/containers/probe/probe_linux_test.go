@@ -83,7 +83,7 @@ func TestSubIDRange(t *testing.T) {
 	}
 }
 
-// Without its device there is no internet. That limits nobody who has not turned it on.
+// Without a TUN device, machines cannot reach the internet. That is no limit while --internet is off.
 func TestInternet(t *testing.T) {
 	for _, tt := range []struct {
 		root  bool

@@ -29,8 +29,8 @@ type Machines interface {
 	Start(ctx context.Context, m machine.Instance) error
 	// Stop stops the machine. It does nothing if there is none.
 	Stop(ctx context.Context, account, region, instanceID string) error
-	// ReplaceDisk gives an instance that is off a new root volume with the contents of a snapshot, or without contents if
-	// there is none.
+	// ReplaceDisk gives a stopped instance a new root volume with the contents of a snapshot, or an empty one if
+	// snapshotID is empty.
 	ReplaceDisk(instanceID, snapshotID string) error
 	// Machine returns a running machine, or false if it is not running.
 	Machine(instanceID string) (machine.Machine, bool)
