@@ -14,7 +14,7 @@ type Region struct {
 	LongName string // US East (N. Virginia)
 	// OptIn regions must be enabled by an account on AWS. Drydock's accounts have enabled all of them: opted-in.
 	OptIn bool
-	// Zones are sorted by name. The default VPC has a subnet in each of the first three.
+	// Zones are sorted by name.
 	Zones []Zone
 }
 
@@ -28,7 +28,7 @@ type Zone struct {
 }
 
 // On AWS the zone letters are shuffled per account. Here every account has the same mapping, chosen so that EKS
-// supports the first three zones of each region (it refuses use1-az3, usw1-az2 and cac1-az3).
+// supports the first three zones of each region, and all zones but one of us-east-1 (it refuses use1-az3, usw1-az2 and cac1-az3).
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 // https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html
 const table = `

@@ -108,6 +108,14 @@ func TestIPv6OnlyRefusals(t *testing.T) {
 			_, err := w.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{SubnetId: sn.SubnetId, PrivateDnsHostnameTypeOnLaunch: "ip-name"})
 			return err
 		}},
+		{"public addresses", "InvalidParameterValue", "Invalid value 'true' for map-public-ip-on-launch. Cannot set map-public-ip-on-launch to true unless the subnet (" + *sn.SubnetId + ") has an IPv4 CIDR block associated with it.", func() error {
+			_, err := w.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{SubnetId: sn.SubnetId, MapPublicIpOnLaunch: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}})
+			return err
+		}},
+		{"A records", "InvalidParameterValue", "", func() error {
+			_, err := w.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{SubnetId: sn.SubnetId, EnableResourceNameDnsARecordOnLaunch: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}})
+			return err
+		}},
 		{"its only block", "InvalidCidrBlock.InUse", "", func() error {
 			must(w.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{SubnetId: sn.SubnetId, AssignIpv6AddressOnCreation: &ec2types.AttributeBooleanValue{Value: aws.Bool(false)}}))(t)
 			_, err := w.DisassociateSubnetCidrBlock(ctx, &awsec2.DisassociateSubnetCidrBlockInput{AssociationId: sn.Ipv6CidrBlockAssociationSet[0].AssociationId})

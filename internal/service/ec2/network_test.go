@@ -58,6 +58,30 @@ func TestNewAccountHasADefaultVPC(t *testing.T) {
 	}
 }
 
+// The default VPC has a subnet in each zone.
+func TestDefaultSubnetInEachZone(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	for region, want := range map[string]string{"us-west-2": "us-west-2a us-west-2b us-west-2c us-west-2d", "us-west-1": "us-west-1b us-west-1c"} {
+		in := func(o *awsec2.Options) { o.Region = region }
+		var zones, blocks []string
+		for _, s := range must(w.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{Filters: filter("default-for-az", "true")}, in))(t).Subnets {
+			zones, blocks = append(zones, *s.AvailabilityZone), append(blocks, *s.CidrBlock)
+		}
+		slices.Sort(zones)
+		slices.Sort(blocks)
+		if got := strings.Join(zones, " "); got != want {
+			t.Errorf("zones %s, want %s", got, want)
+		}
+		if all := []string{"172.31.0.0/20", "172.31.16.0/20", "172.31.32.0/20", "172.31.48.0/20"}; !slices.Equal(blocks, all[:len(zones)]) {
+			t.Errorf("%s: blocks %s", region, blocks)
+		}
+		zone := zones[len(zones)-1]
+		_, err := w.CreateDefaultSubnet(ctx, &awsec2.CreateDefaultSubnetInput{AvailabilityZone: &zone}, in)
+		wantError(t, err, "DefaultSubnetAlreadyExistsInAvailabilityZone", "")
+	}
+}
+
 func (w *world) vpc(t testing.TB, cidr string) string {
 	t.Helper()
 	return *must(w.CreateVpc(t.Context(), &awsec2.CreateVpcInput{CidrBlock: &cidr}))(t).Vpc.VpcId

@@ -2,6 +2,7 @@ package ec2_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -100,4 +102,44 @@ func TestReplaceRootVolume(t *testing.T) {
 	if want := []string{"", *snapshot, ""}; !slices.Equal(w.machines.replaced, want) {
 		t.Errorf("disks were replaced from %q, want %q", w.machines.replaced, want)
 	}
+}
+
+// An instance's newest 20 tasks are kept, until the instance is no longer described.
+func TestRootTasksAreBounded(t *testing.T) {
+	timing := clock.Fast()
+	timing.InstanceTerminatedVisible = 0
+	w := newTimedWorld(t, timing)
+	ctx := t.Context()
+	id := *w.launch(t, 1, nil)[0].InstanceId
+	w.await(t, "running", id)
+	tasks := func() []ec2types.ReplaceRootVolumeTask {
+		t.Helper()
+		var out []ec2types.ReplaceRootVolumeTask
+		for pages := awsec2.NewDescribeReplaceRootVolumeTasksPaginator(w, &awsec2.DescribeReplaceRootVolumeTasksInput{Filters: filter("instance-id", id)}); pages.HasMorePages(); {
+			out = append(out, must(pages.NextPage(ctx))(t).ReplaceRootVolumeTasks...)
+		}
+		return out
+	}
+	var made []string
+	for range 21 {
+		task := *must(w.CreateReplaceRootVolumeTask(ctx, &awsec2.CreateReplaceRootVolumeTaskInput{InstanceId: &id, DeleteReplacedRootVolume: aws.Bool(true)}))(t).ReplaceRootVolumeTask.ReplaceRootVolumeTaskId
+		made = append(made, task)
+		testkit.Eventually(t, 10*time.Second, func() error {
+			if got := must(w.DescribeReplaceRootVolumeTasks(ctx, &awsec2.DescribeReplaceRootVolumeTasksInput{ReplaceRootVolumeTaskIds: []string{task}}))(t).ReplaceRootVolumeTasks[0]; got.TaskState != "succeeded" {
+				return errors.New(string(got.TaskState))
+			}
+			return nil
+		})
+	}
+	left := tasks()
+	if len(left) != 20 || slices.ContainsFunc(left, func(task ec2types.ReplaceRootVolumeTask) bool { return *task.ReplaceRootVolumeTaskId == made[0] }) {
+		t.Errorf("%d tasks are left", len(left))
+	}
+	must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if n := len(tasks()); n > 0 {
+			return fmt.Errorf("%d tasks are left", n)
+		}
+		return nil
+	})
 }

@@ -97,6 +97,11 @@ func IPv6OnlyHostname(subnet, attribute string) error {
 	return InvalidParameterValue("Invalid value 'ip-name' for %s. Cannot set %s to ip-name unless the subnet (%s) has an IPv4 CIDR block associated with it.", attribute, attribute, subnet)
 }
 
+// IPv6OnlyAttribute says that an attribute needs IPv4. It is worded like the errors above.
+func IPv6OnlyAttribute(subnet, attribute string) error {
+	return InvalidParameterValue("Invalid value 'true' for %s. Cannot set %s to true unless the subnet (%s) has an IPv4 CIDR block associated with it.", attribute, attribute, subnet)
+}
+
 // IPv6OnlyPublic says that interfaces in an IPv6-only subnet have no public IPv4 addresses.
 func IPv6OnlyPublic(subnet string) error {
 	return Combination("A public IPv4 address cannot be associated with a network interface in the IPv6-only subnet " + subnet + ".")

@@ -114,6 +114,7 @@ func (s runner) reconcileInstance(ctx context.Context, k store.Key) (time.Durati
 		}
 		return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
 			record.Instances.Delete(tx, k)
+			dropRootTasks(tx, resource.KeyScope(k), i.ID, 0)
 			return nil
 		})
 	}

@@ -95,6 +95,7 @@ func (s *Service) CreateReplaceRootVolumeTask(ctx context.Context, in *awsec2.Cr
 		if t.OldVolume, err = storage.ReplaceRoot(tx, sc, &i, source, t.DeleteOld, s.Now()); err != nil {
 			return err
 		}
+		dropRootTasks(tx, sc, i.ID, maxRootTasks-1)
 		i.Boot++
 		i.RootTask = t.ID
 		return record.Instances.Put(tx, sc.Key(i.ID), i)
@@ -104,6 +105,19 @@ func (s *Service) CreateReplaceRootVolumeTask(ctx context.Context, in *awsec2.Cr
 	}
 	out := made.sdk(ec2types.ReplaceRootVolumeTaskStatePending)
 	return &awsec2.CreateReplaceRootVolumeTaskOutput{ReplaceRootVolumeTask: &out}, nil
+}
+
+// maxRootTasks is how many tasks of an instance are kept. AWS does not say how long it shows them. Here the newest stay as long as
+// the instance, because they know its former root volumes, whose snapshots may replace the current one.
+const maxRootTasks = 20
+
+// dropRootTasks deletes an instance's oldest tasks, except the newest keep.
+func dropRootTasks(tx *store.Tx, sc resource.Scope, instance string, keep int) {
+	tasks := resource.List(tx, RootTasks, sc, func(t RootTask) bool { return t.InstanceID == instance })
+	slices.SortFunc(tasks, func(a, b RootTask) int { return a.Started.Compare(b.Started) })
+	for _, t := range tasks[:max(0, len(tasks)-keep)] {
+		RootTasks.Delete(tx, sc.Key(t.ID))
+	}
 }
 
 func (s *Service) checkRootTask(tx *store.Tx, sc resource.Scope, i record.Instance, snapshot string) error {

@@ -2,6 +2,7 @@ package vpc
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
 	"github.com/drydock-dev/drydock/internal/ids"
@@ -15,7 +16,7 @@ import (
 const defaultVPCCIDR = "172.31.0.0/16"
 
 // Prepare creates the initial resources of an account in a region, unless it has done so before: a
-// VPC with a subnet in each of the first three zones, an internet gateway, and a route to it.
+// VPC with a subnet in each zone, an internet gateway, and a route to it.
 // https://docs.aws.amazon.com/vpc/latest/userguide/default-vpc.html
 func (s *Service) Prepare(ctx context.Context, account, region string) error {
 	if _, ok := regions.Lookup(region); !ok {
@@ -63,11 +64,9 @@ func (s *Service) makeDefaultVPC(tx *store.Tx, sc resource.Scope, dhcpOptionsID 
 	if err != nil {
 		return v, err
 	}
-	region, _ := regions.Lookup(sc.Region)
-	for i, z := range region.Zones[:min(3, len(region.Zones))] {
-		cidr := []string{"172.31.0.0/20", "172.31.16.0/20", "172.31.32.0/20"}[i]
+	for i, z := range defaultZones(sc.Region) {
 		sn := record.Subnet{
-			ID: ids.Resource("subnet"), VPCID: v.ID, CIDR: cidr, Zone: z.Name, ZoneID: z.ID,
+			ID: ids.Resource("subnet"), VPCID: v.ID, CIDR: fmt.Sprintf("172.31.%d.0/20", i<<4), Zone: z.Name, ZoneID: z.ID,
 			DefaultForZone: true, MapPublicIP: true, HostnameType: "ip-name",
 		}
 		if err := s.makeSubnet(tx, sc, sn); err != nil {
@@ -75,4 +74,15 @@ func (s *Service) makeDefaultVPC(tx *store.Tx, sc resource.Scope, dhcpOptionsID 
 		}
 	}
 	return v, nil
+}
+
+// defaultZones returns the zones in which the default VPC has a subnet.
+//
+// AWS deviation: in us-east-1 these are only three of six, so that every default subnet suits EKS, which refuses use1-az3.
+func defaultZones(region string) []regions.Zone {
+	r, _ := regions.Lookup(region)
+	if region == "us-east-1" {
+		return r.Zones[:3]
+	}
+	return r.Zones
 }

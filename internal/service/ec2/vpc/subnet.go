@@ -307,6 +307,10 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 		switch {
 		case sn.IPv6Only() && sn.HostnameType == string(ec2types.HostnameTypeIpName):
 			return ec2err.IPv6OnlyHostname(id, "private-dns-hostname-type-on-launch")
+		case sn.IPv6Only() && sn.MapPublicIP:
+			return ec2err.IPv6OnlyAttribute(id, "map-public-ip-on-launch")
+		case sn.IPv6Only() && sn.ResourceNameA:
+			return ec2err.IPv6OnlyAttribute(id, "enable-resource-name-dns-a-record-on-launch")
 		case len(sn.IPv6) > 0:
 		case sn.AssignIPv6:
 			return ec2err.NoIPv6(id, "assign-ipv6-address-on-creation")
