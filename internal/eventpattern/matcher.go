@@ -2,6 +2,8 @@ package eventpattern
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -13,7 +15,7 @@ import (
 type matcher interface{ matches(value any) bool }
 
 // A parser parses the value of a match expression.
-type parser func(operator string, v any) (matcher, error)
+type parser func(operator string, n node) (matcher, error)
 
 // parserOf returns the parser of an operator's values, or nil if there is no such operator.
 func parserOf(operator string) parser {
@@ -38,23 +40,35 @@ func parserOf(operator string) parser {
 	return nil
 }
 
-func parseMatcher(v any) (matcher, error) {
-	switch v := v.(type) {
+func parseMatcher(n node) (matcher, error) {
+	switch v := n.value.(type) {
 	case object:
-		if len(v) != 1 {
-			return nil, invalid("Only one key allowed in match expression")
+		if len(v) == 0 {
+			return nil, invalidAt(n.end, "Match expression name not found")
 		}
 		parse := parserOf(v[0].name)
 		if parse == nil {
-			return nil, invalid("Unrecognized match type %s", v[0].name)
+			return nil, invalidAt(v[0].value.at, "Unrecognized match type %s", v[0].name)
 		}
-		return parse(v[0].name, v[0].value)
-	case []any:
-		return nil, invalid("Match value must be String, number, true, false, or null")
+		m, err := parse(v[0].name, v[0].value)
+		if err == nil && len(v) > 1 {
+			err = onlyOne(v, v[0].name == "numeric")
+		}
+		return m, err
+	case []node:
+		return nil, invalidAt(n.at, "Match value must be String, number, true, false, or null")
 	case json.Number:
 		return newNumber(v), nil
 	}
-	return equal{v}, nil
+	return equal{n.value}, nil
+}
+
+// onlyOne refuses the second member of an expression.
+func onlyOne(o object, numeric bool) error {
+	if numeric {
+		return invalidAt(o[1].value.at, "Too many elements in numeric expression")
+	}
+	return invalidAt(o[1].value.at, "Only one key allowed in match expression")
 }
 
 // equal matches a string, a boolean or null.
@@ -87,10 +101,10 @@ type exists bool
 
 func (m exists) matches(any) bool { return bool(m) }
 
-func parseExists(_ string, v any) (matcher, error) {
-	b, ok := v.(bool)
+func parseExists(_ string, n node) (matcher, error) {
+	b, ok := n.value.(bool)
 	if !ok {
-		return nil, invalid("exists match pattern must be either true or false.")
+		return nil, invalidAt(n.at, "exists match pattern must be either true or false.")
 	}
 	return exists(b), nil
 }
@@ -106,37 +120,52 @@ func (m text) matches(v any) bool {
 func fold(s string) string { return strings.ToLower(s) }
 
 // parseEnd parses the value of prefix or suffix: a string, or an object with equals-ignore-case.
-func parseEnd(operator string, v any, has func(s, end string) bool) (matcher, error) {
-	if o, ok := v.(object); ok && len(o) == 1 && o[0].name == "equals-ignore-case" {
-		s, ok := o[0].value.(string)
-		if !ok {
-			return nil, invalid("equals-ignore-case match pattern must be a string")
+func parseEnd(operator string, n node, has func(s, end string) bool) (matcher, error) {
+	switch v := n.value.(type) {
+	case string:
+		return text(func(s string) bool { return has(s, v) }), nil
+	case object:
+		title := strings.ToUpper(operator[:1]) + operator[1:]
+		if len(v) == 0 {
+			return nil, invalidAt(n.end, "%s expression name not found", title)
+		}
+		if v[0].name != "equals-ignore-case" {
+			return nil, invalidAt(v[0].value.at, "Unsupported %s pattern: %s", operator, v[0].name)
+		}
+		s, err := parseString("equals-ignore-case", v[0].value)
+		if err != nil {
+			return nil, err
+		}
+		if len(v) > 1 {
+			return nil, onlyOne(v, false)
 		}
 		end := fold(s)
 		return text(func(s string) bool { return has(fold(s), end) }), nil
 	}
-	end, ok := v.(string)
+	_, err := parseString(operator, n)
+	return nil, err
+}
+
+func parseString(operator string, n node) (string, error) {
+	s, ok := n.value.(string)
 	if !ok {
-		return nil, invalid("%s match pattern must be a string", operator)
+		return "", invalidAt(n.at, "%s match pattern must be a string", operator)
 	}
-	return text(func(s string) bool { return has(s, end) }), nil
+	return s, nil
 }
 
-func parsePrefix(operator string, v any) (matcher, error) {
-	return parseEnd(operator, v, strings.HasPrefix)
+func parsePrefix(operator string, n node) (matcher, error) {
+	return parseEnd(operator, n, strings.HasPrefix)
 }
 
-func parseSuffix(operator string, v any) (matcher, error) {
-	return parseEnd(operator, v, strings.HasSuffix)
+func parseSuffix(operator string, n node) (matcher, error) {
+	return parseEnd(operator, n, strings.HasSuffix)
 }
 
-func parseFold(operator string, v any) (matcher, error) {
-	want, ok := v.(string)
-	if !ok {
-		return nil, invalid("%s match pattern must be a string", operator)
-	}
-	want = fold(want)
-	return text(func(s string) bool { return fold(s) == want }), nil
+func parseFold(operator string, n node) (matcher, error) {
+	s, err := parseString(operator, n)
+	want := fold(s)
+	return text(func(s string) bool { return fold(s) == want }), err
 }
 
 // maxAlike is how many wildcards in a pattern may be followed by the same character. AWS rejects
@@ -146,10 +175,10 @@ const maxAlike = 4
 
 // parseWildcard parses a pattern in which an asterisk matches any sequence of characters, unless a
 // backslash precedes it.
-func parseWildcard(_ string, v any) (matcher, error) {
-	s, ok := v.(string)
-	if !ok {
-		return nil, invalid("wildcard match pattern must be a string")
+func parseWildcard(operator string, n node) (matcher, error) {
+	s, err := parseString(operator, n)
+	if err != nil {
+		return nil, err
 	}
 	var parts []string
 	var part []byte
@@ -158,13 +187,13 @@ func parseWildcard(_ string, v any) (matcher, error) {
 		c := s[i]
 		switch {
 		case c == '*' && star:
-			return nil, invalid("Consecutive wildcard characters at pos %d", i)
+			return nil, invalidAt(n.end, "Consecutive wildcard characters at pos %d", i)
 		case c == '*':
 			parts, part, star = append(parts, string(part)), nil, true
 			continue
 		case c == '\\':
 			if i++; i == len(s) || s[i] != '*' && s[i] != '\\' {
-				return nil, invalid("Invalid escape character at pos %d", i-1)
+				return nil, invalidAt(n.end, "Invalid escape character at pos %d", i-1)
 			}
 			c = s[i]
 		}
@@ -193,78 +222,68 @@ func (m anythingBut) matches(v any) bool {
 	return true
 }
 
-func parseAnythingBut(_ string, v any) (matcher, error) {
-	const badValue = "Value of anything-but must be an array or single string/number value."
-	o, nested := v.(object)
-	if !nested {
-		list, isList := v.([]any)
-		if !isList {
-			list = []any{v}
+func parseAnythingBut(_ string, n node) (matcher, error) {
+	operator, notText := "", "Inside anything but list, start|null|boolean is not supported."
+	o, nested := n.value.(object)
+	if nested {
+		if len(o) == 0 {
+			return nil, invalidAt(n.end, "Anything-But expression name not found")
 		}
+		operator, n = o[0].name, o[0].value
+		switch operator {
+		case "prefix", "suffix":
+			notText = "prefix/suffix match pattern must be a string"
+		case "equals-ignore-case":
+			notText = "Inside anything-but/equals-ignore-case list, number|start|null|boolean is not supported."
+		case "wildcard":
+			notText = "wildcard match pattern must be a string"
+		default:
+			return nil, invalidAt(n.at, "Unsupported anything-but pattern: %s", operator)
+		}
+	}
+	list, isList := n.value.([]node)
+	switch n.value.(type) {
+	case []node:
 		if len(list) == 0 {
-			return nil, invalid("Empty arrays are not allowed")
+			return nil, invalidAt(n.end, "Empty arrays are not allowed")
 		}
-		var out anythingBut
-		for _, v := range list {
-			switch v := v.(type) {
-			case string:
-				out = append(out, equal{v})
-			case json.Number:
-				out = append(out, newNumber(v))
-			default:
-				if !isList {
-					return nil, invalid(badValue)
-				}
-				return nil, invalid("Inside anything but list, start|null|boolean is not supported.")
-			}
-		}
-		return out, nil
-	}
-	if len(o) != 1 {
-		return nil, invalid("Only one key allowed in match expression")
-	}
-	operator := o[0].name
-	var notText string
-	switch operator {
-	case "prefix", "suffix":
-		notText = "prefix/suffix match pattern must be a string"
-	case "equals-ignore-case":
-		notText = "Inside anything-but/equals-ignore-case list, number|start|null|boolean is not supported."
-	case "wildcard":
-		notText = "wildcard match pattern must be a string"
+	case string, json.Number:
+		list = []node{n}
 	default:
-		return nil, invalid("Unsupported anything-but pattern: %s", operator)
-	}
-	list, isList := o[0].value.([]any)
-	if !isList {
-		list = []any{o[0].value}
-	}
-	if len(list) == 0 {
-		return nil, invalid("Empty arrays are not allowed")
+		return nil, invalidAt(n.at, "Value of anything-but must be an array or single string/number value.")
 	}
 	var out anythingBut
-	for _, v := range list {
-		s, ok := v.(string)
-		switch {
-		case !ok && !isList && isObject(v):
-			return nil, invalid(badValue)
-		case !ok:
-			return nil, invalid("%s", notText)
-		case s == "" && (operator == "prefix" || operator == "suffix"):
-			return nil, invalid("Null prefix/suffix not allowed")
-		}
-		m, err := parserOf(operator)(operator, s)
+	for _, e := range list {
+		m, err := parseExcluded(operator, notText, e)
 		if err != nil {
+			if f, ok := errors.AsType[*fault](err); ok {
+				f.twice = isList
+			}
 			return nil, err
 		}
 		out = append(out, m)
 	}
+	if nested && len(o) > 1 {
+		return nil, onlyOne(o, false)
+	}
 	return out, nil
 }
 
-func isObject(v any) bool {
-	_, ok := v.(object)
-	return ok
+// parseExcluded parses a value that anything-but excludes, with the operator inside anything-but, if there is one.
+func parseExcluded(operator, notText string, n node) (matcher, error) {
+	s, isText := n.value.(string)
+	number, isNumber := n.value.(json.Number)
+	switch {
+	case operator == "" && isText:
+		return equal{s}, nil
+	case operator == "" && isNumber:
+		return newNumber(number), nil
+	case !isText:
+		return nil, invalidAt(n.at, "%s", notText)
+	case s == "" && (operator == "prefix" || operator == "suffix"):
+		return nil, invalidAt(n.end, "Null prefix/suffix not allowed")
+	}
+	return parserOf(operator)(operator, n)
 }
 
 // numeric matches a range of numbers, or one number.
@@ -285,57 +304,98 @@ func (m numeric) matches(v any) bool {
 		(!m.hasHigh || f < m.high || f == m.high && !m.openHigh)
 }
 
-func parseNumeric(_ string, v any) (matcher, error) {
-	list, ok := v.([]any)
+// parseNumeric parses a list of an operator and a number, or two pairs of them that make a range.
+func parseNumeric(_ string, n node) (matcher, error) {
+	list, ok := n.value.([]node)
 	if !ok {
-		return nil, invalid("Value of numeric must be an array.")
+		return nil, invalidAt(n.at, "Value of numeric must be an array.")
+	}
+	next := func(i int) node { // the element i, or the end of the list
+		if i < len(list) {
+			return list[i]
+		}
+		return node{list, n.end, n.end}
+	}
+	bound := func(i int, operator string) (float64, error) {
+		e := next(i)
+		v, ok := e.value.(json.Number)
+		if f, err := v.Float64(); ok && err == nil {
+			return f, nil
+		}
+		return 0, invalidAt(e.at, "Value of %s must be numeric", operator)
+	}
+	op, ok := next(0).value.(string)
+	if !ok {
+		return nil, invalidAt(next(0).at, "Invalid member in numeric match: %s", shown(next(0).value))
 	}
 	var m numeric
-	for i := 0; i < len(list); i += 2 {
-		op, ok := list[i].(string)
-		if !ok {
-			return nil, invalid("Invalid member in numeric match: %v", list[i])
-		}
-		var n json.Number
-		if i+1 < len(list) {
-			n, ok = list[i+1].(json.Number)
-		}
-		if i+1 == len(list) || !ok {
-			return nil, invalid("Value of %s must be numeric", op)
-		}
-		f, err := n.Float64()
-		if err != nil {
-			return nil, invalid("Value of %s must be numeric", op)
-		}
-		switch {
-		case op == "=" && i == 0 && len(list) == 2:
-			return numeric{low: f, high: f, hasLow: true, hasHigh: true}, nil
-		case (op == ">" || op == ">=") && i == 0:
-			m.low, m.hasLow, m.openLow = f, true, op == ">"
-		case (op == "<" || op == "<=") && !m.hasHigh:
-			m.high, m.hasHigh, m.openHigh = f, true, op == "<"
-			if len(list) > i+2 {
-				return nil, invalid("Too many terms in numeric range expression")
-			}
-			if m.hasLow && m.low >= m.high {
-				return nil, invalid("Bottom must be less than top")
-			}
-		case op == "=" || op == ">" || op == ">=" || op == "<" || op == "<=":
-			return nil, invalid("Bad numeric range operator: %s", op)
-		default:
-			return nil, invalid("Unrecognized numeric range operator: %s", op)
-		}
+	name := op
+	switch op {
+	case "=":
+		name = "equals"
+	case "<", "<=", ">", ">=":
+	default:
+		return nil, invalidAt(next(1).at, "Unrecognized numeric range operator: %s", op)
 	}
-	if !m.hasLow && !m.hasHigh {
-		return nil, invalid("Invalid member in numeric match: ]")
+	f, err := bound(1, name)
+	if err != nil {
+		return nil, err
+	}
+	switch op {
+	case "=":
+		m = numeric{low: f, high: f, hasLow: true, hasHigh: true}
+	case "<", "<=":
+		m = numeric{high: f, hasHigh: true, openHigh: op == "<"}
+	default:
+		m = numeric{low: f, hasLow: true, openLow: op == ">"}
+	}
+	if len(list) == 2 {
+		return m, nil
+	}
+	if m.hasHigh {
+		return nil, invalidAt(list[2].at, "Too many elements in numeric expression")
+	}
+	op, ok = list[2].value.(string)
+	if !ok {
+		return nil, invalidAt(list[2].at, "Bad value in numeric range: %s", shown(list[2].value))
+	}
+	if op != "<" && op != "<=" {
+		return nil, invalidAt(list[2].end, "Bad numeric range operator: %s", op)
+	}
+	if m.high, err = bound(3, op); err != nil {
+		return nil, err
+	}
+	if len(list) > 4 {
+		return nil, invalidAt(list[4].at, "Too many terms in numeric range expression")
+	}
+	m.hasHigh, m.openHigh = true, op == "<"
+	if m.low >= m.high {
+		return nil, invalidAt(n.end, "Bottom must be less than top")
 	}
 	return m, nil
 }
 
-func parseCIDR(_ string, v any) (matcher, error) {
-	s, ok := v.(string)
-	if !ok {
-		return nil, invalid("prefix match pattern must be a string") // AWS's own text
+// shown returns the text of a token as Jackson's getText does.
+func shown(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case object:
+		return "{"
+	case []node:
+		if len(v) == 0 {
+			return "]"
+		}
+		return "["
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func parseCIDR(_ string, n node) (matcher, error) {
+	s, err := parseString("prefix", n) // AWS's own text
+	if err != nil {
+		return nil, err
 	}
 	address, mask, ok := strings.Cut(s, "/")
 	if !ok || strings.Contains(mask, "/") {

@@ -9,12 +9,9 @@ package eventpattern
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 )
 
 const (
@@ -29,7 +26,22 @@ type Error struct{ Reason string }
 
 func (e *Error) Error() string { return e.Reason }
 
+// A fault is an error at a place in a pattern. AWS wraps the errors of some lists again, which repeats the place.
+type fault struct {
+	reason string
+	at     int
+	twice  bool
+}
+
+func (f *fault) Error() string { return f.reason }
+
+// invalid returns an error without a place.
 func invalid(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// invalidAt returns an error at a place.
+func invalidAt(at int, format string, args ...any) error {
+	return &fault{reason: fmt.Sprintf(format, args...), at: at}
+}
 
 // A Pattern is a parsed event pattern.
 type Pattern struct {
@@ -45,77 +57,26 @@ type field struct {
 
 // Parse parses a pattern. Its error is an *Error.
 func Parse(text string) (*Pattern, error) {
-	v, err := decode(text)
-	if err != nil {
-		return nil, invalid("%s", err)
+	alternatives, err := parse(text)
+	if f, ok := errors.AsType[*fault](err); ok {
+		at := "\n at " + location(text, f.at)
+		if f.twice {
+			at += at
+		}
+		return nil, invalid("%s", f.reason+at)
 	}
-	o, ok := v.(object)
-	if !ok {
-		return nil, invalid("Filter is not an object")
-	}
-	alternatives, err := parseObject("", o, 0)
 	return &Pattern{alternatives}, err
 }
 
-// An object is a JSON object that preserves the order of its members.
-type object []member
-
-type member struct {
-	name  string
-	value any
-}
-
-// decode decodes JSON into an object, []any, string, json.Number, bool or nil.
-func decode(text string) (any, error) {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	v, err := decodeValue(d, 0)
+func parse(text string) ([][]field, error) {
+	n, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
-	if _, err = d.Token(); err != io.EOF {
-		return nil, errors.New("unexpected text after the JSON value")
+	if _, ok := n.value.(object); !ok {
+		return nil, invalidAt(n.at, "Filter is not an object")
 	}
-	return v, nil
-}
-
-func decodeValue(d *json.Decoder, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("the JSON value is nested too deeply")
-	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t {
-	case json.Delim('{'):
-		out := object{}
-		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			v, err := decodeValue(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, member{name.(string), v}) // a decoder returns only strings as names
-		}
-		_, err = d.Token()
-		return out, err
-	case json.Delim('['):
-		out := []any{}
-		for d.More() {
-			v, err := decodeValue(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, v)
-		}
-		_, err = d.Token()
-		return out, err
-	}
-	return t, nil
+	return parseObject("", n, 0)
 }
 
 func join(path, name string) string {
@@ -126,22 +87,23 @@ func join(path, name string) string {
 }
 
 // parseObject returns the combinations of fields that an object in a pattern expands to.
-func parseObject(path string, o object, depth int) ([][]field, error) {
+func parseObject(path string, n node, depth int) ([][]field, error) {
+	o := n.value.(object)
 	if len(o) == 0 {
-		return nil, invalid("Empty objects are not allowed")
+		return nil, invalidAt(n.end, "Empty objects are not allowed")
 	}
 	out := [][]field{nil}
 	for _, m := range o {
 		var some [][]field
 		var err error
-		switch v := m.value.(type) {
+		switch v := m.value.value.(type) {
 		case object:
-			some, err = parseObject(join(path, m.name), v, depth+1)
-		case []any:
+			some, err = parseObject(join(path, m.name), m.value, depth+1)
+		case []node:
 			if m.name == "$or" && isOr(v) {
 				for _, e := range v {
 					var more [][]field
-					if more, err = parseObject(path, e.(object), depth+1); err != nil {
+					if more, err = parseObject(path, e, depth+1); err != nil {
 						return nil, err
 					}
 					some = append(some, more...)
@@ -149,10 +111,10 @@ func parseObject(path string, o object, depth int) ([][]field, error) {
 				break
 			}
 			var f field
-			f, err = parseField(join(path, m.name), v)
+			f, err = parseField(join(path, m.name), m.value)
 			some = [][]field{{f}}
 		default:
-			err = invalid("%q must be an object or an array", m.name)
+			err = invalidAt(m.value.at, "\"%s\" must be an object or an array", m.name)
 		}
 		if err != nil {
 			return nil, err
@@ -173,9 +135,9 @@ func parseObject(path string, o object, depth int) ([][]field, error) {
 
 // isOr reports whether the value of a member named $or makes it the operator: a list of at least
 // two objects, none of which is a match expression. Otherwise $or is the name of a field.
-func isOr(list []any) bool {
+func isOr(list []node) bool {
 	for _, v := range list {
-		o, ok := v.(object)
+		o, ok := v.value.(object)
 		if !ok || len(o) == 1 && parserOf(o[0].name) != nil {
 			return false
 		}
@@ -183,10 +145,10 @@ func isOr(list []any) bool {
 	return len(list) > 1
 }
 
-func parseField(path string, list []any) (field, error) {
-	f := field{path: path}
+func parseField(path string, n node) (field, error) {
+	f, list := field{path: path}, n.value.([]node)
 	if len(list) == 0 {
-		return f, invalid("Empty arrays are not allowed")
+		return f, invalidAt(n.end, "Empty arrays are not allowed")
 	}
 	for _, v := range list {
 		m, err := parseMatcher(v)
@@ -217,16 +179,15 @@ const maxLeaves = 200_000
 
 // ParseEvent parses an event.
 func ParseEvent(raw []byte) (*Event, error) {
-	v, err := decode(string(bytes.TrimSpace(raw)))
+	n, err := decode(string(bytes.TrimSpace(raw)))
 	if err != nil {
 		return nil, err
 	}
-	o, ok := v.(object)
-	if !ok {
-		return nil, fmt.Errorf("the event is not an object")
+	if _, ok := n.value.(object); !ok {
+		return nil, errors.New("the event is not an object")
 	}
 	f := flattener{out: map[string][]leaf{}}
-	f.add("", o, nil)
+	f.add("", n, nil)
 	return &Event{f.out}, nil
 }
 
@@ -235,13 +196,13 @@ type flattener struct {
 	lists, leaves int
 }
 
-func (f *flattener) add(path string, v any, places []place) {
-	switch v := v.(type) {
+func (f *flattener) add(path string, n node, places []place) {
+	switch v := n.value.(type) {
 	case object:
 		for _, m := range v {
 			f.add(join(path, m.name), m.value, places)
 		}
-	case []any:
+	case []node:
 		f.lists++
 		list := f.lists
 		for i, e := range v {

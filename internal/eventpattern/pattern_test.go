@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/eventpattern"
@@ -26,9 +27,8 @@ func TestRecorded(t *testing.T) {
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		var row struct {
-			Name, Want, Reason string
-			Pattern            json.RawMessage
-			Event              map[string]any
+			Name, Want, Reason, Pattern string
+			Event                       map[string]any
 		}
 		if err := json.Unmarshal(s.Bytes(), &row); err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, reason := "no", ""
-		if p, err := eventpattern.Parse(string(row.Pattern)); err != nil {
+		if p, err := eventpattern.Parse(row.Pattern); err != nil {
 			got, reason = "error", err.Error()
 		} else if e, err := eventpattern.ParseEvent(raw); err != nil {
 			t.Fatal(err)
@@ -128,6 +128,66 @@ func TestMalformed(t *testing.T) {
 		if _, err := eventpattern.Parse(text); err == nil {
 			t.Errorf("%s is accepted", text)
 		}
+	}
+}
+
+// TestLocations covers errors that LocalStack's tests did not record. Those of numeric are in its tests of SNS, which uses the same compiler
+// (tests/aws/services/sns/test_sns_filter_policy.snapshot.json); the others follow the sources of Jackson and of AWS's compiler.
+func TestLocations(t *testing.T) {
+	for pattern, want := range map[string]string{
+		`{"key":[["value"]]}`:                            `Match value must be String, number, true, false, or null line: 1, column: 10`,
+		`{"key":[{"wrong-operator":true}]}`:              `Unrecognized match type wrong-operator line: 1, column: 31`,
+		`{"key":[{"suffix":"value","prefix":"value2"}]}`: `Only one key allowed in match expression line: 1, column: 37`,
+		`{"key":[]}`:                                         `Empty arrays are not allowed line: 1, column: 10`,
+		`{"key":[{"suffix":100}]}`:                           `suffix match pattern must be a string line: 1, column: 22`,
+		`{"key":[{"suffix":null}]}`:                          `suffix match pattern must be a string line: 1, column: 23`,
+		`{"key":{"suffix":"value"}}`:                         `"suffix" must be an object or an array line: 1, column: 19`,
+		`{"key":[{"suffix":[]}]}`:                            `suffix match pattern must be a string line: 1, column: 20`,
+		`{"key":[{"suffix":["test","test2"]}]}`:              `suffix match pattern must be a string line: 1, column: 20`,
+		`{"key":{"suffix":"value","prefix":"value"}}`:        `"suffix" must be an object or an array line: 1, column: 19`,
+		`{"key":{"not-an-operator":"value"}}`:                `"not-an-operator" must be an object or an array line: 1, column: 28`,
+		`{"key":[{"cidr":["bad-filter"]}]}`:                  `prefix match pattern must be a string line: 1, column: 18`,
+		`{"key":[{"numeric":[]}]}`:                           `Invalid member in numeric match: ] line: 1, column: 22`,
+		`{"key":[{"numeric":["operator"]}]}`:                 `Unrecognized numeric range operator: operator line: 1, column: 32`,
+		`{"key":[{"numeric":[1,"<="]}]}`:                     `Invalid member in numeric match: 1 line: 1, column: 22`,
+		`{"key":[{"numeric":["=","000"]}]}`:                  `Value of equals must be numeric line: 1, column: 26`,
+		`{"key":[{"numeric":[">="]}]}`:                       `Value of >= must be numeric line: 1, column: 26`,
+		`{"key":[{"numeric":["<",100,">",10]}]}`:             `Too many elements in numeric expression line: 1, column: 30`,
+		`{"key":[{"numeric":[">=",1,">",2]}]}`:               `Bad numeric range operator: > line: 1, column: 31`,
+		`{"key":[{"numeric":[">",3,"<",1]}]}`:                `Bottom must be less than top line: 1, column: 33`,
+		`{"key":[{"numeric":[">",20,"<="]}]}`:                `Value of <= must be numeric line: 1, column: 33`,
+		`{"key":[{"numeric":[">",20,30]}]}`:                  `Bad value in numeric range: 30 line: 1, column: 30`,
+		`{"key":[{"numeric":[">",20,"test"]}]}`:              `Bad numeric range operator: test line: 1, column: 34`,
+		`{"key":[{"numeric":[">","20","<","30"]}]}`:          `Value of > must be numeric line: 1, column: 26`,
+		`{"key":[{"numeric":[">",20,"<","30"]}]}`:            `Value of < must be numeric line: 1, column: 33`,
+		`{"key":[{"numeric":[">",20,"<",30,"<",50]}]}`:       `Too many terms in numeric range expression line: 1, column: 36`,
+		`{"key":[{"exists":null}]}`:                          `exists match pattern must be either true or false. line: 1, column: 23`,
+		`{"key":[{"exists":"no"}]}`:                          `exists match pattern must be either true or false. line: 1, column: 20`,
+		`{"key_a":"value_one"}`:                              `"key_a" must be an object or an array line: 1, column: 11`,
+		`{"key":[{"anything-but":{"wrong-operator":null}}]}`: `Unsupported anything-but pattern: wrong-operator line: 1, column: 47`,
+		`{"key":[{"anything-but":{"exists":false}}]}`:        `Unsupported anything-but pattern: exists line: 1, column: 40`,
+
+		`{"a":["x"]`:              `Unexpected end-of-input: expected close marker for Object (start marker at [Source: (String)"{"a":["x"]"; line: 1, column: 1]) line: 1, column: 11`,
+		`{"a":["x"`:               `Unexpected end-of-input: expected close marker for Array (start marker at [Source: (String)"{"a":["x""; line: 1, column: 6]) line: 1, column: 10`,
+		`{"a":["x"}`:              `Unexpected close marker '}': expected ']' (for Array starting at [Source: (String)"{"a":["x"}"; line: 1, column: 6]) line: 1, column: 11`,
+		`{"a":["x",]}`:            `Unexpected character (']' (code 93)): expected a valid value (JSON String, Number, Array, Object or token 'null', 'true' or 'false') line: 1, column: 11`,
+		`{"a":["x"] "b"}`:         `Unexpected character ('"' (code 34)): was expecting comma to separate Object entries line: 1, column: 12`,
+		`{"a" ["x"]}`:             `Unexpected character ('[' (code 91)): was expecting a colon to separate field name and value line: 1, column: 6`,
+		"{\"a\": [\n\"é🙂\", []]}": `Match value must be String, number, true, false, or null line: 2, column: 9`,
+	} {
+		_, err := eventpattern.Parse(pattern)
+		if err == nil {
+			t.Errorf("%s is accepted", pattern)
+			continue
+		}
+		reason, at, _ := strings.Cut(err.Error(), "\n at [Source: (String)\""+pattern+"\"; ")
+		if got := reason + " " + strings.TrimSuffix(at, "]"); got != want {
+			t.Errorf("%s: %s, want %s", pattern, got, want)
+		}
+	}
+	long := `{"a":"` + strings.Repeat("x", 600) + `"}`
+	if _, err := eventpattern.Parse(long); err == nil || !strings.HasSuffix(err.Error(), "\n at [Source: (String)\""+long[:500]+"\"[truncated 108 chars]; line: 1, column: 7]") {
+		t.Errorf("a long pattern: %v", err)
 	}
 }
 

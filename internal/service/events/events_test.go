@@ -178,7 +178,7 @@ func TestRules(t *testing.T) {
 		code, text string
 	}{
 		{put(awsevents.PutRuleInput{}), "ValidationException", "Parameter(s) EventPattern or ScheduleExpression must be specified."},
-		{put(awsevents.PutRuleInput{EventPattern: aws.String(`{"a":[]}`)}), "InvalidEventPatternException", "Event pattern is not valid. Reason: Empty arrays are not allowed"},
+		{put(awsevents.PutRuleInput{EventPattern: aws.String(`{"a":[]}`)}), "InvalidEventPatternException", "Event pattern is not valid. Reason: Empty arrays are not allowed\n at [Source: (String)\"{\"a\":[]}\"; line: 1, column: 8]"},
 		{put(awsevents.PutRuleInput{ScheduleExpression: aws.String("cron(INVALID)")}), "ValidationException", "Parameter ScheduleExpression is not valid."},
 		{put(awsevents.PutRuleInput{EventBusName: aws.String("none"), EventPattern: aws.String(everything)}), "ResourceNotFoundException", "Event bus none does not exist."},
 		{describe("none"), "ResourceNotFoundException", "Rule none does not exist on EventBus default."},
