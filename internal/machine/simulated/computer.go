@@ -239,20 +239,10 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 		close(c.up)
 		return nil
 	}
-	first, resumed, err := c.load()
-	if err != nil {
-		return fmt.Errorf("reading the root volume: %w", err)
-	}
-	c.mu.Lock()
-	err = c.showInterfaces()
-	c.mu.Unlock()
+	first, resumed, err := c.startSystem()
 	if err != nil {
 		return err
 	}
-	if err := c.listenSSH(); err != nil {
-		return err
-	}
-	c.image.Boot()
 	if c.resumed = resumed; resumed { // the machine never stopped
 		close(c.up)
 		return nil
@@ -272,6 +262,26 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 		return err
 	}
 	return c.save()
+}
+
+// startSystem reads the root volume and starts the system on it. first and resumed are those of load.
+func (c *Computer) startSystem() (first, resumed bool, err error) {
+	c.rt.turns <- struct{}{}
+	defer func() { <-c.rt.turns }()
+	if first, resumed, err = c.load(); err != nil {
+		return false, false, fmt.Errorf("reading the root volume: %w", err)
+	}
+	c.mu.Lock()
+	err = c.showInterfaces()
+	c.mu.Unlock()
+	if err != nil {
+		return false, false, err
+	}
+	if err := c.listenSSH(); err != nil {
+		return false, false, err
+	}
+	c.image.Boot()
+	return first, resumed, nil
 }
 
 // cloudInit runs user data and reports the results.

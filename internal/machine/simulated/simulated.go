@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -103,6 +104,9 @@ type SSH struct {
 type Runtime struct {
 	cfg   Config
 	space *vfs.Budget // for the disks of all computers
+	// turns has a place for each computer that may start or store its disk at this moment. If a thousand are launched at
+	// once, they leave processors to the API.
+	turns chan struct{}
 
 	ctx    context.Context // ends with Shutdown
 	cancel context.CancelFunc
@@ -126,7 +130,7 @@ func New(cfg Config) *Runtime {
 		cfg.Patience = 1
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Runtime{cfg: cfg, space: vfs.NewBudget(maxDisks), ctx: ctx, cancel: cancel, computers: map[string]*Computer{}}
+	return &Runtime{cfg: cfg, space: vfs.NewBudget(maxDisks), turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), ctx: ctx, cancel: cancel, computers: map[string]*Computer{}}
 }
 
 // Name is "simulated".

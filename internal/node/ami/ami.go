@@ -342,6 +342,13 @@ func (m *Machine) KubeletFailed() bool {
 	return m.services["kubelet"] != nil && m.services["kubelet"].state == restarting
 }
 
+// KubeletInactive reports whether the kubelet was never started, or was stopped. Faults do not change that.
+func (m *Machine) KubeletInactive() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.services["kubelet"] == nil || m.services["kubelet"].state == inactive
+}
+
 // RestartKubelet restarts a kubelet that has failed, as systemd does. It does nothing if the kubelet was started or
 // stopped in the meantime.
 func (m *Machine) RestartKubelet() {

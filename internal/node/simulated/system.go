@@ -135,7 +135,7 @@ func (os *system) awaitKubelet(ctx context.Context) bool {
 		if failed {
 			delay = ami.RestartDelay
 		}
-		if failed || os.m.rt.options.Broken != nil { // the end of a fault is not signalled
+		if failed || os.m.rt.options.Broken != nil && !os.ami.KubeletInactive() { // the end of a fault is not signalled
 			timer := os.m.rt.clock.NewTimer(delay)
 			again, stop = timer.C(), timer.Stop
 		}
