@@ -16,6 +16,7 @@ import (
 	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/arn"
@@ -59,9 +60,13 @@ type Bus interface {
 	Forget(account, region, thing string) error
 }
 
+// atOnce is how many calls of fn Follow makes at once. Each waits until its event is on disk, and events that wait together are written
+// together.
+const atOnce = 64
+
 // Follow calls fn for every record of a collection, and then for each record that changes,
 // until ctx ends. rec is nil if the record has been deleted. Changes in quick succession may be
-// reported as one.
+// reported as one. Calls about different records may overlap; those about the same record do not.
 func Follow[T any](ctx context.Context, st *store.Store, c store.Collection[T], log *slog.Logger, fn func(key store.Key, rec *T) error) error {
 	w := c.Watch(st, store.Scope{})
 	defer w.Stop()
@@ -73,6 +78,8 @@ func Follow[T any](ctx context.Context, st *store.Store, c store.Collection[T], 
 			}
 			return err
 		}
+		var calls errgroup.Group
+		calls.SetLimit(atOnce)
 		for _, key := range keys {
 			var rec *T
 			switch v, err := c.Get(st, key); {
@@ -81,10 +88,14 @@ func Follow[T any](ctx context.Context, st *store.Store, c store.Collection[T], 
 			case !errors.Is(err, store.ErrNotFound):
 				continue // unreadable
 			}
-			if err := fn(key, rec); err != nil {
-				log.Warn("sending an event", "about", key.String(), "err", err)
-			}
+			calls.Go(func() error {
+				if err := fn(key, rec); err != nil {
+					log.Warn("sending an event", "about", key.String(), "err", err)
+				}
+				return nil
+			})
 		}
+		_ = calls.Wait() // no call returns an error
 	}
 }
 

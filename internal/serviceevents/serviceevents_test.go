@@ -170,3 +170,64 @@ func TestEvents(t *testing.T) {
 		t.Errorf("next after %v", next)
 	}
 }
+
+// TestFollowOverlaps: calls about several records overlap, and all are over before a record is reported again.
+func TestFollowOverlaps(t *testing.T) {
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testkit.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	things := store.NewCollection[int]("test", "thing")
+	put := func(value int) {
+		t.Helper()
+		if err := st.Update(t.Context(), func(tx *store.Tx) error {
+			for _, id := range []string{"a", "b"} {
+				if err := things.Put(tx, store.Key{Account: "111122223333", ID: id}, value); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(1)
+	var mu sync.Mutex
+	active, last := map[string]bool{}, map[string]int{}
+	both, all := make(chan struct{}), make(chan struct{})
+	testkit.Run(t, func(ctx context.Context) error {
+		return serviceevents.Follow(ctx, st, things, testkit.Log(t), func(key store.Key, value *int) error {
+			mu.Lock()
+			if active[key.ID] {
+				t.Errorf("two calls about %s at once", key.ID)
+			}
+			if active[key.ID] = true; len(active) == 2 && *value == 1 {
+				close(both)
+			}
+			mu.Unlock()
+			select {
+			case <-both:
+			case <-ctx.Done():
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			delete(active, key.ID)
+			if last[key.ID] = *value; last["a"] == 2 && last["b"] == 2 {
+				close(all)
+			}
+			return nil
+		})
+	})
+	wait := func(step <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-step:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the calls did not come")
+		}
+	}
+	wait(both)
+	put(2)
+	wait(all)
+}
