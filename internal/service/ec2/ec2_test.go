@@ -136,9 +136,13 @@ type fakeMachines struct {
 	running  map[string]machine.Instance
 	starts   int
 	replaced []string // the snapshots of replaced disks
+	starting func()   // if not nil, called by Start
 }
 
 func (f *fakeMachines) Start(_ context.Context, m machine.Instance) error {
+	if f.starting != nil {
+		f.starting()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running[m.ID] = m

@@ -279,6 +279,38 @@ func TestClientTokens(t *testing.T) {
 	wantError(t, err, "IdempotentParameterMismatch", "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
 }
 
+// TestMachinesStartAfterTheirLaunch: a launch that takes several transactions may be taken back until the last one.
+func TestMachinesStartAfterTheirLaunch(t *testing.T) {
+	w := newWorld(t)
+	const n = 200
+	var known []int
+	var first sync.Once
+	w.machines.starting = func() {
+		first.Do(func() {
+			out, err := w.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, r := range out.Reservations {
+				known = append(known, len(r.Instances))
+			}
+		})
+	}
+	must(w.RunInstances(t.Context(), &awsec2.RunInstancesInput{ImageId: image(t, "x86_64"), InstanceType: "m5.large", MinCount: aws.Int32(n), MaxCount: aws.Int32(n)}))(t)
+	testkit.Eventually(t, 10*time.Second, func() error {
+		w.machines.mu.Lock()
+		defer w.machines.mu.Unlock()
+		if len(w.machines.running) < n {
+			return fmt.Errorf("%d machines run", len(w.machines.running))
+		}
+		return nil
+	})
+	if !slices.Equal(known, []int{n}) {
+		t.Errorf("when the first machine started there were %v instances", known)
+	}
+}
+
 func TestParallelLaunchesNeverShareAnAddress(t *testing.T) {
 	w := newWorld(t)
 	sn := w.subnet(t, w.vpc(t, "10.0.0.0/16"), "10.0.0.0/24")

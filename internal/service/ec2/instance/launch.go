@@ -68,6 +68,8 @@ func (s *Service) launch(ctx context.Context, sc resource.Scope, request *awsec2
 	defer hold.release(0)
 	count = hold.count
 	token, reservation := request.ClientToken, ids.Resource("r")
+	s.launching.Store(reservation, nil)
+	defer s.launching.Delete(reservation)
 	planned := make([]string, count)
 	for i := range planned {
 		planned[i] = ids.Resource("i")

@@ -72,6 +72,9 @@ func (s *Service) Reconcilers(machines Machines, held func(account string) bool)
 	}
 }
 
+// launchPause is how long an instance waits before it looks again whether its launch is complete.
+const launchPause = 20 * time.Millisecond
+
 // reconcileInstance brings one machine into the state of its record, and moves the record to its
 // next state when that is due.
 func (s runner) reconcileInstance(ctx context.Context, k store.Key) (time.Duration, error) {
@@ -84,6 +87,9 @@ func (s runner) reconcileInstance(ctx context.Context, k store.Key) (time.Durati
 	}
 	switch i.State {
 	case record.Pending:
+		if _, ok := s.launching.Load(i.ReservationID); ok {
+			return launchPause, nil
+		}
 		if err := s.startMachine(ctx, k, i); err != nil {
 			return 0, err
 		}

@@ -64,6 +64,9 @@ type Service struct {
 	vcpus  *vcpuLedger
 	// launches is read-locked by every launch, and write-locked to undo an abandoned one.
 	launches sync.RWMutex
+	// launching are the reservations of launches that are not complete. Their machines do not start: they may be taken
+	// back, and a thousand machines that start slow the launch down.
+	launching sync.Map
 }
 
 // New returns the service on top of core.
