@@ -235,7 +235,7 @@ func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 	go func() { ended <- child.Wait() }()
 	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {

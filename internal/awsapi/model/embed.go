@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 //go:embed data/*.jsonl
@@ -102,6 +105,27 @@ func Get(name string) (*Service, error) {
 		return nil, fmt.Errorf("no API model %q", name)
 	}
 	return load()
+}
+
+// Load parses all models, several at once, so that Get does not have to.
+func Load() error {
+	names := Names()
+	size := func(name string) int64 {
+		if info, err := fs.Stat(data, "data/"+name+".jsonl"); err == nil {
+			return info.Size()
+		}
+		return 0
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(size(b), size(a)) }) // EC2's takes a third of the time
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, name := range names {
+		g.Go(func() error {
+			_, err := Get(name)
+			return err
+		})
+	}
+	return g.Wait()
 }
 
 // Source returns the compact text of a model by the model's name.
