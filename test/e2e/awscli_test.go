@@ -35,8 +35,8 @@ func (w withAWS) Run() int {
 		fmt.Fprintln(os.Stderr, "e2e: the aws CLI is started for each command:", err)
 	}
 	defer stop()
-	// Scripts wait for half of their time: for nodes, time-outs and intervals.
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+	// Scripts wait for more than half of their time: for nodes, time-outs and intervals.
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
 	return w.m.Run()

@@ -28,6 +28,7 @@ var (
 // TestConformance runs Kubernetes' conformance tests on nodes that run containers: all of them with CONFORMANCE=all, those that match with
 // CONFORMANCE=REGEXP. It needs make conformance-tests. docs/conformance.md has the results.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("CONFORMANCE") == "none" {
 		t.Skip("the conformance tests ARE NOT RUN: CONFORMANCE=none")
 	}

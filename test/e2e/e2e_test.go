@@ -29,6 +29,7 @@ import (
 )
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "testdata/script", scriptLimit, func(*testscript.Env) {})
 }
 
