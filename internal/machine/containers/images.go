@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/distribution/reference"
 )
 
 // imageDir holds images of containers as archives, which all machines can read.
@@ -126,7 +128,9 @@ func imageNames(from io.Reader) ([]string, error) {
 			}
 			known = true
 			for _, m := range all {
-				out = append(out, m.RepoTags...)
+				for _, name := range m.RepoTags {
+					out = append(out, familiar(name))
+				}
 			}
 		case "index.json":
 			var index struct {
@@ -138,7 +142,7 @@ func imageNames(from io.Reader) ([]string, error) {
 			known = true
 			for _, m := range index.Manifests {
 				if name := m.Annotations["io.containerd.image.name"]; name != "" {
-					out = append(out, name)
+					out = append(out, familiar(name))
 				}
 			}
 		}
@@ -151,4 +155,13 @@ func imageNames(from io.Reader) ([]string, error) {
 		return nil, errors.New("the images in the archive have no names: save them by name, such as docker save -o web.tar web:1")
 	}
 	return out, nil
+}
+
+// familiar returns an image's name as people write it: an archive may have it in more than one form.
+func familiar(name string) string {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return name // containerd refuses it
+	}
+	return reference.FamiliarString(named)
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,13 +70,17 @@ func importNew(ctx context.Context, c *client.Client) error {
 	if err := os.MkdirAll(launch.ImportedDir, 0o755); err != nil {
 		return err
 	}
+	changed := map[string]time.Time{}
 	for _, a := range archives {
-		st, err := os.Stat(a)
-		if err != nil {
-			continue // it was replaced just now
+		if st, err := os.Stat(a); err == nil { // otherwise it was replaced just now
+			changed[a] = st.ModTime()
 		}
+	}
+	// If two have the same image, the last one is the one that counts.
+	archives = slices.SortedFunc(maps.Keys(changed), func(a, b string) int { return changed[a].Compare(changed[b]) })
+	for _, a := range archives {
 		base := filepath.Join(launch.ImportedDir, strings.TrimSuffix(filepath.Base(a), ".tar"))
-		if old, err := os.Stat(base + ".done"); err == nil && !old.ModTime().Before(st.ModTime()) {
+		if old, err := os.Stat(base + ".done"); err == nil && !old.ModTime().Before(changed[a]) {
 			continue
 		}
 		names, err := importOne(ctx, c, a)
