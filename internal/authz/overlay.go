@@ -39,6 +39,7 @@ var renamed = map[string]string{
 	"s3:GetBucketNotificationConfiguration": "s3:GetBucketNotification",
 	"s3:GetBucketReplication":               "s3:GetReplicationConfiguration",
 	"s3:GetObjectLockConfiguration":         "s3:GetBucketObjectLockConfiguration",
+	"s3:PutObjectLockConfiguration":         "s3:PutBucketObjectLockConfiguration",
 	"s3:GetPublicAccessBlock":               "s3:GetBucketPublicAccessBlock",
 	"s3:PutPublicAccessBlock":               "s3:PutBucketPublicAccessBlock",
 	"s3:DeletePublicAccessBlock":            "s3:PutBucketPublicAccessBlock",

@@ -371,12 +371,15 @@ func (s *Service) PutObjectAcl(ctx context.Context, in *awss3.PutObjectAclInput)
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.changeVersion(ctx, &b, o, func(o *objectRecord) { o.Grants = list })
+	_, err = s.changeVersion(ctx, &b, o, func(o *objectRecord) error {
+		o.Grants = list
+		return nil
+	})
 	return &awss3.PutObjectAclOutput{}, err
 }
 
 // changeVersion changes the record of a version, and returns its ID for a response.
-func (s *Service) changeVersion(ctx context.Context, b *bucket, o *objectRecord, change func(*objectRecord)) (*string, error) {
+func (s *Service) changeVersion(ctx context.Context, b *bucket, o *objectRecord, change func(*objectRecord) error) (*string, error) {
 	return b.shownVersion(o), s.store.Update(ctx, func(tx *store.Tx) error {
 		_, at, err := b.find(tx, o.Key, o.Version)
 		if err != nil {
@@ -386,9 +389,6 @@ func (s *Service) changeVersion(ctx context.Context, b *bucket, o *objectRecord,
 		if at != b.objectKey(o.Key) {
 			list = noncurrent
 		}
-		return list.Update(tx, at, func(o *objectRecord) error {
-			change(o)
-			return nil
-		})
+		return list.Update(tx, at, change)
 	})
 }

@@ -147,6 +147,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		also("s3:GetObjectVersion", version != "")
 		also("s3:GetObject", version == "")
 	}
+	lockTargets(in, also)
 	return out, true
 }
 
@@ -176,13 +177,16 @@ func (r resolver) addTags(keys map[string][]string, call *awsapi.Call, name, key
 	}
 }
 
-// deletion returns the target for deleting one of several objects.
-func deletion(call *awsapi.Call, bucket, key string, version *string) authz.Target {
+// deletion returns the targets for deleting one of several objects.
+func deletion(call *awsapi.Call, bucket, key string, version *string, bypass bool) []authz.Target {
 	t := authz.Target{Action: "s3:DeleteObject", Type: objectType, ID: bucket + "/" + key, Keys: keysOf(call, nil)}
 	if version != nil {
 		t.Action, t.Keys["s3:versionid"] = "s3:DeleteObjectVersion", []string{*version}
 	}
-	return t
+	if bypass {
+		return []authz.Target{t, {Action: "s3:BypassGovernanceRetention", Type: t.Type, ID: t.ID, Keys: t.Keys}}
+	}
+	return []authz.Target{t}
 }
 
 // members maps condition keys to the members of requests that hold their values.
@@ -193,14 +197,12 @@ var members = map[string]string{
 	"s3:x-amz-metadata-directive": "MetadataDirective", "s3:x-amz-website-redirect-location": "WebsiteRedirectLocation", "s3:x-amz-object-ownership": "ObjectOwnership",
 	"s3:x-amz-grant-full-control": "GrantFullControl", "s3:x-amz-grant-read": "GrantRead", "s3:x-amz-grant-read-acp": "GrantReadACP",
 	"s3:x-amz-grant-write": "GrantWrite", "s3:x-amz-grant-write-acp": "GrantWriteACP", "s3:if-match": "IfMatch", "s3:if-none-match": "IfNoneMatch",
-	"s3:object-lock-mode": "ObjectLockMode", "s3:object-lock-legal-hold": "ObjectLockLegalHoldStatus", "s3:object-lock-retain-until-date": "ObjectLockRetainUntilDate",
 	"s3:locationconstraint": "CreateBucketConfiguration.LocationConstraint", "s3:versionid": "VersionId",
 }
 
 // absent are the condition keys that no request has in Drydock.
 var absent = []string{
 	"s3:accessgrantsinstancearn", "s3:accesspointnetworkorigin", "s3:dataaccesspointaccount", "s3:dataaccesspointarn", "s3:x-amz-bucket-namespace",
-	"s3:object-lock-remaining-retention-days",
 }
 
 // keysOf returns the condition keys of a request.
@@ -218,6 +220,7 @@ func keysOf(call *awsapi.Call, in any) map[string][]string {
 	for _, key := range absent {
 		keys[key] = nil
 	}
+	lockKeys(keys, call.Time, in)
 	// https://docs.aws.amazon.com/AmazonS3/latest/API/bucket-policy-s3-sigv4-conditions.html
 	keys["s3:authtype"], keys["s3:signatureage"], keys["s3:x-amz-content-sha256"] = []string{"REST-HEADER"}, nil, nil
 	switch sig := call.Signature; {

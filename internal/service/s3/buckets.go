@@ -73,6 +73,9 @@ func (s *Service) CreateBucket(ctx context.Context, in *awss3.CreateBucketInput)
 			BlockPublicAcls: aws.Bool(true), BlockPublicPolicy: aws.Bool(true), IgnorePublicAcls: aws.Bool(true), RestrictPublicBuckets: aws.Bool(true),
 		},
 	}
+	if aws.ToBool(in.ObjectLockEnabledForBucket) {
+		rec.Versioning, rec.ObjectLock = versioningOn, &s3types.ObjectLockConfiguration{ObjectLockEnabled: s3types.ObjectLockEnabledEnabled}
+	}
 	constraint := ""
 	if c := in.CreateBucketConfiguration; c != nil {
 		constraint = string(c.LocationConstraint)

@@ -25,6 +25,9 @@ func (s *Service) PutBucketVersioning(ctx context.Context, in *awss3.PutBucketVe
 		return nil, awserr.NotImplemented("MFA delete")
 	}
 	return &awss3.PutBucketVersioningOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		if b.ObjectLock != nil && status != versioningOn {
+			return conflict("InvalidBucketState", "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.")
+		}
 		b.Versioning, b.MFADelete = status, cmp.Or(in.VersioningConfiguration.MFADelete, b.MFADelete)
 		return nil
 	})
@@ -219,14 +222,6 @@ func (s *Service) GetBucketReplication(ctx context.Context, in *awss3.GetBucketR
 		return nil, err
 	}
 	return nil, notFound("ReplicationConfigurationNotFoundError", "The replication configuration was not found").With("BucketName", *in.Bucket)
-}
-
-// GetObjectLockConfiguration answers that a bucket has no object lock.
-func (s *Service) GetObjectLockConfiguration(ctx context.Context, in *awss3.GetObjectLockConfigurationInput) (*awss3.GetObjectLockConfigurationOutput, error) {
-	if _, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner); err != nil {
-		return nil, err
-	}
-	return nil, notFound("ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket").With("BucketName", *in.Bucket)
 }
 
 // GetBucketNotificationConfiguration answers that a bucket sends no notifications.

@@ -218,7 +218,7 @@ func errMalformedACL() *awserr.Error {
 	return invalid("MalformedACLError", "The XML you provided was not well-formed or did not validate against our published schema")
 }
 
-// errBypass answers requests to bypass Object Lock, which no bucket has ([recorded] test_s3_api, test_delete_object_with_no_locking).
+// errBypass answers requests to bypass Object Lock in a bucket that does not have it ([recorded] test_s3_api, test_delete_object_with_no_locking).
 func errBypass() *awserr.Error {
 	return invalid("InvalidArgument", "x-amz-bypass-governance-retention is only applicable to Object Lock enabled buckets.").
 		With("ArgumentName", "x-amz-bypass-governance-retention")

@@ -197,14 +197,14 @@ func (s *Service) expireIn(ctx context.Context, b *bucket) error {
 		switch {
 		case latest && o.Marker:
 			if len(noncurrent.All(s.store, b.noncurrentOf(o.Key))) == 0 && b.removesMarkers(o) {
-				_, failed = s.remove(ctx, b, o.Key, &o.Version, nil)
+				_, failed = s.remove(ctx, b, o.Key, &o.Version, nil, false)
 			}
 		case latest:
 			if at, _ := b.expiry(o); !at.IsZero() && !now.Before(at) {
-				_, failed = s.remove(ctx, b, o.Key, nil, match)
+				_, failed = s.remove(ctx, b, o.Key, nil, match, false)
 			}
-		case newer != nil && newer.Key == o.Key && b.expiredNoncurrent(o, newer.Modified, rank, now):
-			_, failed = s.remove(ctx, b, o.Key, &o.Version, nil)
+		case newer != nil && newer.Key == o.Key && !o.Lock.protects(now, false) && b.expiredNoncurrent(o, newer.Modified, rank, now):
+			_, failed = s.remove(ctx, b, o.Key, &o.Version, nil, false)
 		}
 		rank++
 		if latest {

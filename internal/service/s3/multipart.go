@@ -51,6 +51,9 @@ func (s *Service) CreateMultipartUpload(ctx context.Context, in *awss3.CreateMul
 	if u.Grants, err = b.newACL(ctx, "s3:PutObject", u.Key, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
+	if u.Lock, err = s.newLock(&b, in.ObjectLockMode, in.ObjectLockRetainUntilDate, in.ObjectLockLegalHoldStatus); err != nil {
+		return nil, err
+	}
 	if u.Encryption, err = s.encrypt(ctx, &b, u.Key, encryptionRequest{in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled}); err != nil {
 		return nil, err
 	}
@@ -259,7 +262,7 @@ func (s *Service) CompleteMultipartUpload(ctx context.Context, in *awss3.Complet
 		if _, err := b.upload(tx, u.Key, u.ID); err != nil {
 			return err
 		}
-		o = objectRecord{Key: u.Key, Multipart: true, Tags: u.Tags, attributes: u.attributes, Encryption: u.Encryption, Grants: u.Grants}
+		o = objectRecord{Key: u.Key, Multipart: true, Tags: u.Tags, attributes: u.attributes, Encryption: u.Encryption, Grants: u.Grants, Lock: u.Lock}
 		unused = nil
 		stored := map[int32]partRecord{}
 		for _, p := range parts.All(tx, b.partsOf(u.ID)) {

@@ -108,6 +108,9 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 	if o.Grants, err = b.newACL(ctx, "s3:PutObject", o.Key, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
+	if o.Lock, err = s.newLock(&b, in.ObjectLockMode, in.ObjectLockRetainUntilDate, in.ObjectLockLegalHoldStatus); err != nil {
+		return nil, err
+	}
 	conditions := conditions{in.IfMatch, in.IfNoneMatch}
 	if err := conditions.supported(); err != nil {
 		return nil, err

@@ -53,6 +53,9 @@ func (s *Service) CopyObject(ctx context.Context, in *awss3.CopyObjectInput) (*a
 	if o.Grants, err = b.newACL(ctx, "s3:CopyObject", o.Key, aclRequest{canned: string(in.ACL), full: in.GrantFullControl, read: in.GrantRead, readACP: in.GrantReadACP, writeACP: in.GrantWriteACP}); err != nil {
 		return nil, err
 	}
+	if o.Lock, err = s.newLock(&b, in.ObjectLockMode, in.ObjectLockRetainUntilDate, in.ObjectLockLegalHoldStatus); err != nil {
+		return nil, err
+	}
 	if err := s.decrypt(ctx, &src.Encryption); err != nil {
 		return nil, err
 	}

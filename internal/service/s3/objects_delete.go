@@ -20,10 +20,11 @@ func (s *Service) DeleteObject(ctx context.Context, in *awss3.DeleteObjectInput)
 	if err != nil {
 		return nil, err
 	}
-	if in.BypassGovernanceRetention != nil {
-		return nil, errBypass()
+	bypass, err := b.bypasses(in.BypassGovernanceRetention)
+	if err != nil {
+		return nil, err
 	}
-	done, err := s.remove(ctx, &b, aws.ToString(in.Key), in.VersionId, in.IfMatch)
+	done, err := s.remove(ctx, &b, aws.ToString(in.Key), in.VersionId, in.IfMatch, bypass)
 	if err != nil {
 		return nil, err
 	}
@@ -42,17 +43,18 @@ func (s *Service) DeleteObjects(ctx context.Context, in *awss3.DeleteObjectsInpu
 	if in.Delete == nil || len(in.Delete.Objects) == 0 || len(in.Delete.Objects) > maxDeleted {
 		return nil, errMalformedXML()
 	}
-	if in.BypassGovernanceRetention != nil {
-		return nil, errBypass()
+	bypass, err := b.bypasses(in.BypassGovernanceRetention)
+	if err != nil {
+		return nil, err
 	}
 	out := &awss3.DeleteObjectsOutput{}
 	call := awsapi.CallFrom(ctx)
 	for _, id := range in.Delete.Objects {
 		key := aws.ToString(id.Key)
-		err := refusal(s.cfg.Authorize(ctx, call, in, deletion(call, b.Name, key, id.VersionId)))
+		err := refusal(s.cfg.Authorize(ctx, call, in, deletion(call, b.Name, key, id.VersionId, bypass)...))
 		var done removal
 		if err == nil {
-			done, err = s.remove(ctx, &b, key, id.VersionId, id.ETag)
+			done, err = s.remove(ctx, &b, key, id.VersionId, id.ETag, bypass)
 		}
 		// [recorded] test_s3_api, test_delete_objects: an ID that is no version ID is not found here, unlike in DeleteObject
 		if awserr.CodeOf(err) == "InvalidArgument" && !validVersion(aws.ToString(id.VersionId)) {

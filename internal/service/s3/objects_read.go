@@ -180,12 +180,16 @@ func (s *Service) GetObject(ctx context.Context, in *awss3.GetObjectInput) (*aws
 	if err := s.decrypt(ctx, &r.object.Encryption); err != nil {
 		return nil, err
 	}
+	h := r.head(in)
+	if err := s.showLock(ctx, r, h); err != nil {
+		return nil, err
+	}
 	body, err := s.open(r.bucket.place(), r.object.Parts, r.at)
 	if err != nil {
 		return nil, err
 	}
-	h := r.head(in)
 	return &awss3.GetObjectOutput{
+		ObjectLockMode: h.ObjectLockMode, ObjectLockRetainUntilDate: h.ObjectLockRetainUntilDate, ObjectLockLegalHoldStatus: h.ObjectLockLegalHoldStatus,
 		Body: body, TagCount: h.TagCount,
 		AcceptRanges: h.AcceptRanges, CacheControl: h.CacheControl, ContentDisposition: h.ContentDisposition, ContentEncoding: h.ContentEncoding,
 		ContentLanguage: h.ContentLanguage, ContentLength: h.ContentLength, ContentRange: h.ContentRange, ContentType: h.ContentType, ETag: h.ETag,
@@ -211,7 +215,8 @@ func (s *Service) HeadObject(ctx context.Context, in *awss3.HeadObjectInput) (*a
 	if err != nil {
 		return nil, err
 	}
-	return r.head(get), nil
+	out := r.head(get)
+	return out, s.showLock(ctx, r, out)
 }
 
 // head returns the response to a read, without the content.

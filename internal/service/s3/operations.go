@@ -6,7 +6,8 @@ import (
 
 // Members that several operations have.
 const (
-	attributeMembers = "CacheControl ContentDisposition ContentEncoding ContentLanguage ContentType Expires Metadata StorageClass Tagging WebsiteRedirectLocation " +
+	lockMembers      = "ObjectLockLegalHoldStatus ObjectLockMode ObjectLockRetainUntilDate "
+	attributeMembers = lockMembers + "CacheControl ContentDisposition ContentEncoding ContentLanguage ContentType Expires Metadata StorageClass Tagging WebsiteRedirectLocation " +
 		aclMembers + "BucketKeyEnabled ServerSideEncryption SSEKMSKeyId "
 	aclMembers      = "ACL GrantFullControl GrantRead GrantReadACP GrantWriteACP "
 	checksumMembers = "ChecksumCRC32 ChecksumCRC32C ChecksumCRC64NVME ChecksumMD5 ChecksumSHA1 ChecksumSHA256 ChecksumSHA512 "
@@ -37,7 +38,7 @@ func (s *Service) AWS() awsapi.Service {
 		Name:    "s3",
 		Handler: s,
 		Operations: []awsapi.Operation{
-			{Name: "CreateBucket", Members: aclMembers + "GrantWrite Bucket CreateBucketConfiguration.LocationConstraint CreateBucketConfiguration.Tags ObjectOwnership"},
+			{Name: "CreateBucket", Members: aclMembers + "GrantWrite Bucket CreateBucketConfiguration.LocationConstraint CreateBucketConfiguration.Tags ObjectLockEnabledForBucket ObjectOwnership"},
 			read(awsapi.Operation{Name: "HeadBucket", Members: ofBucket}),
 			{Name: "ListBuckets", Members: "BucketRegion ContinuationToken MaxBuckets Prefix"},
 			{Name: "GetBucketLocation", Members: ofBucket},
@@ -104,12 +105,16 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "PutBucketRequestPayment", Members: ofBucket + digests + "RequestPaymentConfiguration"},
 			{Name: "GetBucketRequestPayment", Members: ofBucket},
 			{Name: "GetBucketReplication", Members: ofBucket},
+			{Name: "PutObjectLockConfiguration", Members: ofBucket + digests + "ObjectLockConfiguration RequestPayer Token"},
 			{Name: "GetObjectLockConfiguration", Members: ofBucket},
+			data("PutObjectRetention", ofObject+digests+"BypassGovernanceRetention Retention VersionId"),
+			read(data("GetObjectRetention", ofObject+"VersionId")),
+			data("PutObjectLegalHold", ofObject+digests+"LegalHold VersionId"),
+			read(data("GetObjectLegalHold", ofObject+"VersionId")),
 			{Name: "GetBucketNotificationConfiguration", Members: ofBucket},
 		},
 		Refused: []awsapi.Refusal{
 			{Operations: "PutBucketReplication DeleteBucketReplication", Why: "buckets are not replicated"},
-			{Operations: "PutObjectLockConfiguration PutObjectRetention GetObjectRetention PutObjectLegalHold GetObjectLegalHold", Why: "objects cannot be locked"},
 			{Operations: "PutBucketNotificationConfiguration", Why: "buckets send no notifications"},
 			{Operations: "RestoreObject SelectObjectContent GetObjectTorrent", Why: "there are no archives and no queries on objects"},
 		},

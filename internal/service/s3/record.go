@@ -14,14 +14,14 @@ import (
 
 var (
 	// buckets are stored by name.
-	buckets = store.NewCollection[bucketRecord]("s3", "bucket", store.Same)
+	buckets = store.NewCollection[bucketRecord]("s3", "bucket", store.Same, store.Same)
 	// objects are the current versions, under BUCKET/KEY. A current version may be a delete marker.
-	objects = store.NewCollection[objectRecord]("s3", "object", store.Same, store.Same)
+	objects = store.NewCollection[objectRecord]("s3", "object", store.Same, store.Same, store.Same)
 	// noncurrent are the other versions, under BUCKET/KEY/TIME. The key is in hexadecimal, so that it ends at the
 	// slash. The newest version comes first.
-	noncurrent = store.NewCollection[objectRecord]("s3", "noncurrent", store.Same, store.Same)
+	noncurrent = store.NewCollection[objectRecord]("s3", "noncurrent", store.Same, store.Same, store.Same)
 	// uploads are multipart uploads, under BUCKET/ID.
-	uploads = store.NewCollection[uploadRecord]("s3", "upload", store.Same, store.Same)
+	uploads = store.NewCollection[uploadRecord]("s3", "upload", store.Same, store.Same, store.Same)
 	// parts are the parts of uploads, under BUCKET/UPLOAD/NUMBER.
 	parts = store.NewCollection[partRecord]("s3", "part")
 )
@@ -45,6 +45,7 @@ type bucketRecord struct {
 	CORS         []s3types.CORSRule                         `json:",omitempty"`
 	Website      *s3types.WebsiteConfiguration              `json:",omitempty"`
 	Logging      *s3types.LoggingEnabled                    `json:",omitempty"`
+	ObjectLock   *s3types.ObjectLockConfiguration           `json:",omitempty"`
 	// MinimumSize is TransitionDefaultMinimumObjectSize of the lifecycle configuration.
 	MinimumSize string `json:",omitempty"`
 }
@@ -70,6 +71,7 @@ type objectRecord struct {
 	attributes
 	Encryption encryptionRecord `json:",omitzero"`
 	Grants     []s3types.Grant  `json:",omitzero"` // nil means full control for the owner; empty means no grants
+	Lock       lockRecord       `json:",omitzero"`
 }
 
 // A contentRecord is a part of an object's content.
@@ -103,6 +105,7 @@ type uploadRecord struct {
 	attributes
 	Encryption encryptionRecord `json:",omitzero"`
 	Grants     []s3types.Grant  `json:",omitzero"`
+	Lock       lockRecord       `json:",omitzero"`
 }
 
 // A partRecord is an uploaded part.

@@ -141,7 +141,10 @@ func (s *Service) tagObject(ctx context.Context, method string, bucketName, owne
 	if err != nil {
 		return nil, err
 	}
-	return s.changeVersion(ctx, &b, o, func(o *objectRecord) { o.Tags = tags })
+	return s.changeVersion(ctx, &b, o, func(o *objectRecord) error {
+		o.Tags = tags
+		return nil
+	})
 }
 
 // PutObjectTagging replaces the tags of an object.

@@ -39,6 +39,7 @@ func validVersion(id string) bool {
 // versions that it removed.
 func (s *Service) replace(tx *store.Tx, b *bucket, o *objectRecord) ([]objectRecord, error) {
 	o.Version, o.Modified, o.Sequence = nullVersion, s.now(), s.clock.Now().UnixNano()
+	b.retain(o)
 	if b.Versioning == versioningOn {
 		o.Version = newVersion()
 	}
@@ -96,10 +97,10 @@ type removal struct {
 	version *string
 }
 
-// remove deletes an object or a version.
-func (s *Service) remove(ctx context.Context, b *bucket, key string, version, match *string) (removal, error) {
+// remove deletes an object or a version. bypass says that locks in governance mode do not protect the version.
+func (s *Service) remove(ctx context.Context, b *bucket, key string, version, match *string, bypass bool) (removal, error) {
 	if version != nil && *version != "" {
-		return s.removeVersion(ctx, b, key, *version, match)
+		return s.removeVersion(ctx, b, key, *version, match, bypass)
 	}
 	var done removal
 	var gone []objectRecord
@@ -136,7 +137,7 @@ func (s *Service) remove(ctx context.Context, b *bucket, key string, version, ma
 }
 
 // removeVersion deletes a version permanently. If it is the current one, the newest of the others takes its place.
-func (s *Service) removeVersion(ctx context.Context, b *bucket, key, version string, match *string) (removal, error) {
+func (s *Service) removeVersion(ctx context.Context, b *bucket, key, version string, match *string, bypass bool) (removal, error) {
 	done := removal{version: &version}
 	var gone []objectRecord
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
@@ -152,6 +153,9 @@ func (s *Service) removeVersion(ctx context.Context, b *bucket, key, version str
 			if err := (conditions{match: match}).check(o, key); err != nil {
 				return err
 			}
+		}
+		if o.Lock.protects(s.clock.Now(), bypass) {
+			return errLocked()
 		}
 		if o.Marker {
 			done.marker = aws.Bool(true)
