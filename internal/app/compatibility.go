@@ -153,7 +153,7 @@ const ofBuckets = `
 
 S3 differs from AWS as follows:
 
-- Requests without a signature are refused, even if a bucket policy or an ACL allows everyone. A grant to AllUsers is a grant to everyone with an account here.
+- Requests without a signature can send at most 512 KiB. They are answered for a bucket in any region, and with AccessDenied instead of NoSuchBucket if there is no such bucket.
 - Objects belong to the owner of their bucket, whoever writes them, even with the object ownership ObjectWriter.
 - A grant to any well-formed canonical user ID is accepted. Grantees by e-mail address are refused, as on AWS since October 2025.
 `

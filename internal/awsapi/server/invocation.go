@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/journal"
@@ -62,7 +63,7 @@ func (i *invocation) perform(ctx context.Context) (any, error) {
 }
 
 func (i *invocation) authorize(ctx context.Context) error {
-	if i.handler.Exempt || i.handler.Unsigned || i.call.Principal.Type == awsapi.AnonymousCaller {
+	if i.handler.Exempt || i.handler.Unsigned {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, handlerTimeout) // it may concern many resources
@@ -70,6 +71,9 @@ func (i *invocation) authorize(ctx context.Context) error {
 	err := i.s.cfg.Authorize(ctx, &i.call, i.in)
 	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
 		i.noteDenial(denial)
+		if i.call.Principal.Type == awsapi.AnonymousCaller {
+			return &sigv4.Error{Kind: sigv4.Missing} // anonymous callers learn nothing from the error
+		}
 		return denial.Render()
 	}
 	return err

@@ -24,6 +24,7 @@ type service struct {
 	refused    map[string]string // why operations are not handled
 	model      *model.Service
 	operations map[string]*operation
+	anonymous  func(bucket string) (region string, ok bool)                                                         // of awsapi.Service
 	instance   func(ctx context.Context, document, signature []byte) (p awsapi.Principal, region string, err error) // of awsapi.Service
 }
 
@@ -62,7 +63,7 @@ func (r *registry) add(services []awsapi.Service) error {
 			errs = append(errs, fmt.Errorf("service %s is declared twice", m.Name))
 			continue
 		}
-		svc := &service{model: m, operations: map[string]*operation{}, refused: map[string]string{}, instance: s.Instance}
+		svc := &service{model: m, operations: map[string]*operation{}, refused: map[string]string{}, anonymous: s.Anonymous, instance: s.Instance}
 		r.services[m.Name] = svc
 		for _, decl := range s.Operations {
 			op, err := newOperation(m, s.Handler, decl)

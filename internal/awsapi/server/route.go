@@ -127,11 +127,8 @@ func (x *exchange) routeUnsigned() error {
 			return nil
 		}
 	}
-	if _, ok := bucketOfHost(x.req.Host); ok {
-		var err error
-		if x.service, err = model.Get("s3"); err != nil { // for the form of the error
-			return err
-		}
+	if x.routeAnonymous() {
+		return nil
 	}
 	return &sigv4.Error{Kind: sigv4.Missing}
 }

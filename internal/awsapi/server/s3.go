@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -48,6 +49,28 @@ func (x *exchange) restPath(svc *model.Service) string {
 	return x.req.EscapedPath
 }
 
+// routeAnonymous reports whether a request without a signature is one to S3, for which bucket policies and ACLs decide. A host that is
+// not S3's own says nothing about the service, so that the path must begin with the name of a bucket.
+func (x *exchange) routeAnonymous() bool {
+	svc := x.s.registry.services["s3"]
+	if svc == nil || svc.anonymous == nil {
+		return false
+	}
+	bucket, ofS3 := bucketOfHost(x.req.Host)
+	if bucket == "" {
+		bucket, _, _ = strings.Cut(strings.TrimPrefix(x.req.EscapedPath, "/"), "/")
+	}
+	region, found := svc.anonymous(bucket)
+	if !found && !ofS3 {
+		return false
+	}
+	x.service, x.call.Service, x.call.Region = svc.model, svc.model.Package, region
+	if !found {
+		x.call.Region = regionOfHost(x.req.Host)
+	}
+	return true
+}
+
 // copies are the operations that a header makes of others with the same URL.
 var copies = map[string]string{"PutObject": "CopyObject", "UploadPart": "UploadPartCopy"}
 
@@ -83,6 +106,11 @@ func (x *exchange) stream() (*sigv4.Verified, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.useStream(body)
+	return got, nil
+}
+
+func (x *exchange) useStream(body *sigv4.Body) {
 	x.req.Stream = body
 	if body.Chunked {
 		x.unchunkHeader()
@@ -90,7 +118,18 @@ func (x *exchange) stream() (*sigv4.Verified, error) {
 			x.req.Header.Set("Content-Length", n)
 		}
 	}
-	return got, nil
+}
+
+// unchunkAnonymous takes the chunks from the body of an unsigned request. Such a body is in memory.
+func (x *exchange) unchunkAnonymous() {
+	if x.service.Name != "s3" {
+		return
+	}
+	if op := x.restOperation(x.service); op != nil && wire.Streams(op) {
+		if body := sigv4.Unsigned(x.req.Header, bytes.NewReader(x.req.Body)); body != nil {
+			x.useStream(body)
+		}
+	}
 }
 
 // A patientBody reads a request's body for as long as the client sends it.

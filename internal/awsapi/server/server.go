@@ -248,6 +248,7 @@ func (x *exchange) verify() error {
 	}
 	if x.auth == nil {
 		x.call.Principal = awsapi.Principal{Type: awsapi.AnonymousCaller}
+		x.unchunkAnonymous()
 		return nil
 	}
 	if x.refusal != nil {
@@ -361,7 +362,7 @@ func (x *exchange) respond(out any, err error) {
 		x.write(resp)
 	}
 	x.record(resp.Status, out, err)
-	if err == nil && x.s.cfg.Changing != nil && x.handler != nil && !x.handler.readOnly {
+	if err == nil && x.s.cfg.Changing != nil && x.call.Account != "" && x.handler != nil && !x.handler.readOnly {
 		x.s.cfg.Changing(context.WithoutCancel(x.r.Context()), &x.call)
 	}
 	if !whole {

@@ -271,6 +271,10 @@ func (i *invocation) identity(out any) trailIdentity {
 		return identityOf(&i.call)
 	}
 	id := trailIdentity{Type: "WebIdentityUser"}
+	if i.handler != nil && !i.handler.Unsigned {
+		// https://docs.aws.amazon.com/AmazonS3/latest/userguide/cloudtrail-logging-understanding-s3-entries.html
+		return trailIdentity{Type: "AWSAccount", AccountID: "ANONYMOUS_PRINCIPAL"}
+	}
 	who := i.webIdentity(out)
 	if who.SAML {
 		id.Type = "SAMLUser"

@@ -53,6 +53,17 @@ func (p *Pending) Stream(req *Request, body io.Reader) (*Verified, *Body, error)
 	return &Verified{Principal: p.cred.Principal}, b, nil
 }
 
+// Unsigned returns the payload of a request without a signature, or nil if it does not come in chunks.
+func Unsigned(header http.Header, body io.Reader) *Body {
+	if header.Get("X-Amz-Content-Sha256") != streamingUnsignedTrailer {
+		return nil
+	}
+	return &Body{
+		Chunked: true, kind: streamingUnsignedTrailer, sum: sha256.New(), start: true, announced: header.Get("X-Amz-Trailer"),
+		in: bufio.NewReader(body), trailer: http.Header{},
+	}
+}
+
 // Announced returns the names of the headers that will follow the chunks, as the client lists them.
 func (b *Body) Announced() string { return b.announced }
 

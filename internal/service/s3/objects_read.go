@@ -66,6 +66,9 @@ func (s *Service) mayKnow(ctx context.Context, b *bucket) error {
 // refusal converts a denial to the error that the client sees.
 func refusal(err error) error {
 	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
+		if denial.Principal.Type == awsapi.AnonymousCaller {
+			return errAccessDenied()
+		}
 		return denial.Render()
 	}
 	return err

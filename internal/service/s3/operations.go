@@ -37,6 +37,10 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "s3",
 		Handler: s,
+		Anonymous: func(bucket string) (string, bool) {
+			b, err := s.lookup(s.store, "", "", bucket)
+			return b.key.Region, err == nil
+		},
 		Operations: []awsapi.Operation{
 			{Name: "CreateBucket", Members: aclMembers + "GrantWrite Bucket CreateBucketConfiguration.LocationConstraint CreateBucketConfiguration.Tags ObjectLockEnabledForBucket ObjectOwnership"},
 			read(awsapi.Operation{Name: "HeadBucket", Members: ofBucket}),
