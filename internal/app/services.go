@@ -26,6 +26,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/dialout"
 	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
@@ -374,7 +375,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	}
 	d.events = eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, SNS: awscall.SNS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log})
 	images := imagestore.New(imagestore.Config{Store: d.store, Blobs: d.blobs, Clock: clocks.RealClock{}})
-	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Allowed: d.authorizer.Allowed, Emit: d.imageAction, Log: d.log})
+	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Upstream: upstream(d.cfg.Internet), Allowed: d.authorizer.Allowed, Emit: d.imageAction, Log: d.log})
 	d.public = ecrpublic.New(ecrpublic.Config{Store: d.store, Images: images, Token: d.ecr.Token, Allowed: d.authorizer.Allowed})
 	d.registry = registry.New(registry.Config{API: d.server, ECR: d.ecr, Images: images, Public: d.public, Origin: d.origins.Of, Hosts: d.cfg.AllowHosts, Clock: clocks.RealClock{}, Log: d.log})
 	d.stacks = d.newCloudFormation()
@@ -427,6 +428,17 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		Services: operations, AWS: http.HandlerFunc(d.serveAWS), OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Listeners: &d.podListeners, Journal: d.journal, Log: d.log,
 	})
 	return nil
+}
+
+// upstream returns how ECR reaches the upstream registries of pull-through cache rules, or nil if --internet is off.
+func upstream(on bool) http.RoundTripper {
+	if !on {
+		return nil
+	}
+	return &http.Transport{
+		DialContext: dialout.Internet(30 * time.Second).DialContext, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute,
+		IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+	}
 }
 
 // internet returns the connection of container machines to the real internet, or nil if --internet is off.

@@ -34,8 +34,7 @@ func upstreamOf(url string) (ecrtypes.UpstreamRegistry, bool) {
 	return u, ok
 }
 
-// CreatePullThroughCacheRule stores a rule. No images are pulled through it: repositories under its prefix have only
-// the images that were pushed to them.
+// CreatePullThroughCacheRule stores a rule, by which PullThrough imports images.
 func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *awsecr.CreatePullThroughCacheRuleInput) (*awsecr.CreatePullThroughCacheRuleOutput, error) {
 	sc := registryOf(ctx, in.RegistryId)
 	kind, ok := upstreamOf(*in.UpstreamRegistryUrl)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -52,6 +53,8 @@ type Config struct {
 	// Allowed reports whether the caller of ctx would be allowed to access a target if its resource were as given. If
 	// it is nil, everything is allowed.
 	Allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
+	// Upstream is how upstream registries of pull-through cache rules are reached. Nil means that nothing is pulled through.
+	Upstream http.RoundTripper
 	// Emit is called after each action on an image. It may be nil.
 	Emit  func(Action)
 	Clock clock.WithTicker // nil means the real clock

@@ -62,8 +62,8 @@ func (s *Service) AWS() awsapi.Service {
 		},
 		Refused: []awsapi.Refusal{
 			{Operations: "PutReplicationConfiguration DescribeImageReplicationStatus", Why: "Registries are not replicated. DescribeRegistry says that there are no rules."},
-			{Operations: "ValidatePullThroughCacheRule", Why: "Nothing is pulled through a pull-through cache rule, so there is nothing to validate."},
-			{Operations: "CreateRepositoryCreationTemplate DescribeRepositoryCreationTemplates UpdateRepositoryCreationTemplate DeleteRepositoryCreationTemplate", Why: "No repository is created by a replication, a pull-through cache or a push."},
+			{Operations: "ValidatePullThroughCacheRule", Why: "Whether an upstream registry can be reached shows when an image is pulled."},
+			{Operations: "CreateRepositoryCreationTemplate DescribeRepositoryCreationTemplates UpdateRepositoryCreationTemplate DeleteRepositoryCreationTemplate", Why: "Repositories that a pull-through cache rule creates have the default settings, and no others are created by pulls and pushes."},
 			{Operations: "UpdateImageStorageClass", Why: "There is only one class of storage."},
 			{Operations: "PutSigningConfiguration GetSigningConfiguration DeleteSigningConfiguration DescribeImageSigningStatus", Why: "Drydock has no AWS Signer. Signatures that clients push are listed by ListImageReferrers."},
 		},

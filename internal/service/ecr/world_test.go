@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -41,7 +43,9 @@ type world struct {
 	journal    *journal.Journal
 	clock      *clocktesting.FakeClock
 	actions    []ecr.Action
-	endpoint   string // the policy of the VPC endpoint that all calls come through, or empty
+	// upstream reaches upstream registries. If it is nil, nothing is pulled through.
+	upstream http.RoundTripper
+	endpoint string // the policy of the VPC endpoint that all calls come through, or empty
 }
 
 // newWorld returns a world whose server logs the expected errors.
@@ -70,7 +74,7 @@ func newWorld(t testing.TB, expected ...string) *world {
 			})
 			w.ecr = ecr.New(ecr.Config{
 				Store: st, Images: imagestore.New(imagestore.Config{Store: st, Blobs: w.blobs, Clock: w.clock}), KMS: awscall.KMS{API: front},
-				Allowed: w.authorizer.Allowed, Emit: func(a ecr.Action) { w.actions = append(w.actions, a) }, Clock: w.clock, Log: testkit.Log(t),
+				Upstream: via{w}, Allowed: w.authorizer.Allowed, Emit: func(a ecr.Action) { w.actions = append(w.actions, a) }, Clock: w.clock, Log: testkit.Log(t),
 			})
 			w.authorizer.Register("ecr", w.ecr.Authz())
 			return []awsapi.Service{users.AWS(), keys.AWS(), w.ecr.AWS()}
@@ -93,6 +97,16 @@ func newWorld(t testing.TB, expected ...string) *world {
 		},
 	})
 	return w
+}
+
+// via reaches upstream registries as the world says.
+type via struct{ w *world }
+
+func (v via) RoundTrip(r *http.Request) (*http.Response, error) {
+	if v.w.upstream == nil {
+		return nil, errors.New("there is no internet")
+	}
+	return v.w.upstream.RoundTrip(r)
 }
 
 // An account is an AWS account with a client of its root user.

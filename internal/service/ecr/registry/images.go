@@ -49,9 +49,19 @@ func (x *exchange) manifest(reference string) error {
 	if x.alias != "" {
 		return x.getPublic(imagestore.ID{Digest: aws.ToString(id.ImageDigest), Tag: aws.ToString(id.ImageTag)})
 	}
-	out, err := awsapi.Do[awsecr.BatchGetImageOutput](x.ctx, x.cfg.API, &awsecr.BatchGetImageInput{
+	in := &awsecr.BatchGetImageInput{
 		RegistryId: &x.account, RepositoryName: &x.repository, ImageIds: []ecrtypes.ImageIdentifier{id}, AcceptedMediaTypes: accepted(x.r.Header),
-	})
+	}
+	out, err := awsapi.Do[awsecr.BatchGetImageOutput](x.ctx, x.cfg.API, in)
+	if absent(out, err) {
+		imported, failed := x.cfg.ECR.PullThrough(x.ctx, x.cfg.API, x.account, x.region, x.repository, reference)
+		if failed != nil {
+			return failed
+		}
+		if imported {
+			out, err = awsapi.Do[awsecr.BatchGetImageOutput](x.ctx, x.cfg.API, in)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -61,6 +71,14 @@ func (x *exchange) manifest(reference string) error {
 	i := out.Images[0]
 	x.send(*i.ImageManifestMediaType, *i.ImageId.ImageDigest, *i.ImageManifest)
 	return nil
+}
+
+// absent reports whether BatchGetImage has not found the image or its repository.
+func absent(out *awsecr.BatchGetImageOutput, err error) bool {
+	if err != nil {
+		return awserr.CodeOf(err) == "RepositoryNotFoundException"
+	}
+	return len(out.Failures) > 0 && out.Failures[0].FailureCode == ecrtypes.ImageFailureCodeImageNotFound
 }
 
 // send sends a manifest.

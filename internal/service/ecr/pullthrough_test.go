@@ -1,0 +1,154 @@
+package ecr_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// upstreamRegistry runs a registry on this machine to which all upstream hosts lead. It returns its address.
+func (w *world) upstreamRegistry(t testing.TB) string {
+	t.Helper()
+	srv := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(srv.Close)
+	addr := srv.Listener.Addr().String()
+	next := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}}
+	t.Cleanup(next.CloseIdleConnections)
+	w.upstream = &redirected{addr, next}
+	return addr
+}
+
+func (a *account) rule(prefix, url string, more ...string) {
+	a.t.Helper()
+	in := &awsecr.CreatePullThroughCacheRuleInput{EcrRepositoryPrefix: &prefix, UpstreamRegistryUrl: &url}
+	if len(more) > 0 {
+		in.UpstreamRepositoryPrefix = &more[0]
+	}
+	testkit.Must(a.c.CreatePullThroughCacheRule(a.t.Context(), in))(a.t)
+}
+
+func digestIn(t testing.TB, i interface{ Digest() (v1.Hash, error) }) string {
+	t.Helper()
+	return testkit.Must(i.Digest())(t).String()
+}
+
+// A pull below a rule's prefix imports the image of the upstream registry into a repository that it creates.
+func TestPullThrough(t *testing.T) {
+	w := newWorld(t)
+	a := w.account(t)
+	addr := w.registry(t)
+	upstream := w.upstreamRegistry(t)
+	image, list := anImage(t), testkit.Must(random.Index(500, 2, 2))(t)
+	for _, where := range []string{"library/app:1", "team/library/app:1"} {
+		if err := crane.Push(image, upstream+"/"+where, crane.Insecure); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ref := testkit.Must(name.ParseReference(upstream+"/list:1", name.Insecure))(t)
+	if err := remote.WriteIndex(ref, list); err != nil {
+		t.Fatal(err)
+	}
+	a.rule("quay", "quay.io")
+	a.rule("quay/team", "quay.io", "team")
+	c := login(t, a.c, addr, a.id)
+	for _, from := range []string{"quay/library/app:1", "quay/team/library/app:1", "quay/library/app@" + digestIn(t, image)} {
+		pulled, err := crane.Pull(c.ref(from), c.options()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers := testkit.Must(pulled.Layers())(t)
+		for _, l := range layers {
+			body := testkit.Must(l.Compressed())(t)
+			if _, err := io.Copy(io.Discard, body); err != nil {
+				t.Error(err)
+			}
+			_ = body.Close()
+		}
+		if got, want := digestIn(t, pulled), digestIn(t, image); got != want || len(layers) != 2 {
+			t.Errorf("%s: %s with %d layers, want %s", from, got, len(layers), want)
+		}
+	}
+	if got := testkit.Must(crane.Digest(c.ref("quay/list:1"), c.options()...))(t); got != digestIn(t, list) {
+		t.Errorf("the list is %s, want %s", got, digestIn(t, list))
+	}
+	if n := len(testkit.Must(a.c.DescribeImages(t.Context(), &awsecr.DescribeImagesInput{RepositoryName: aws.String("quay/list")}))(t).ImageDetails); n != 3 {
+		t.Errorf("%d images of the list", n)
+	}
+	if got := a.images("quay/library/app", map[string]string{digestIn(t, image): "app"}); got != "app:1" {
+		t.Errorf("images %q", got)
+	}
+
+	// What was imported stays without the upstream registry; nothing else comes.
+	w.upstream = nil
+	if _, err := crane.Pull(c.ref("quay/library/app:1"), c.options()...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPullThroughRefusals(t *testing.T) {
+	w := newWorld(t)
+	a := w.account(t)
+	addr := w.registry(t)
+	upstream := w.upstreamRegistry(t)
+	if err := crane.Push(anImage(t), upstream+"/app:1", crane.Insecure); err != nil {
+		t.Fatal(err)
+	}
+	a.rule("quay", "quay.io")
+	repositories := func() int {
+		return len(testkit.Must(a.c.DescribeRepositories(t.Context(), &awsecr.DescribeRepositoriesInput{}))(t).Repositories)
+	}
+	pull := func(c client, image, want string) {
+		t.Helper()
+		_, err := crane.Pull(c.ref(image), c.options()...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", image, err, want)
+		}
+		if n := repositories(); n != 0 {
+			t.Errorf("%s: %d repositories", image, n)
+		}
+	}
+	root := login(t, a.c, addr, a.id)
+	pull(root, "other/app:1", "NAME_UNKNOWN")
+	pull(root, "quay/app:2", "NAME_UNKNOWN")
+	pull(root, "quay/none:1", "NAME_UNKNOWN")
+
+	allow := func(actions string) string {
+		return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ecr:GetAuthorizationToken","ecr:BatchGetImage","ecr:GetDownloadUrlForLayer"` + actions + `],"Resource":"*"}]}`
+	}
+	pull(login(t, a.user("reader", allow("")), addr, a.id), "quay/app:1", "is not authorized to perform: ecr:BatchImportUpstreamImage on resource: arn:aws:ecr:us-east-1:"+a.id+":repository/quay/app")
+	pull(login(t, a.user("importer", allow(`,"ecr:BatchImportUpstreamImage"`)), addr, a.id), "quay/app:1", "is not authorized to perform: ecr:CreateRepository")
+	both := login(t, a.user("both", allow(`,"ecr:BatchImportUpstreamImage","ecr:CreateRepository"`)), addr, a.id)
+	w.upstream = nil
+	pull(both, "quay/app:1", "Unable to access the upstream registry quay.io.")
+	w.upstreamRegistry(t)
+	pull(both, "quay/app:1", "NAME_UNKNOWN") // an empty registry
+	w.upstream = nil
+	again := w.upstreamRegistry(t)
+	if err := crane.Push(anImage(t), again+"/app:1", crane.Insecure); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := crane.Pull(both.ref("quay/app:1"), both.options()...); err != nil {
+		t.Error(err)
+	}
+	if n := repositories(); n != 1 {
+		t.Errorf("%d repositories", n)
+	}
+}
