@@ -205,11 +205,17 @@ func TestWaitersAreHeldUntilSettled(t *testing.T) {
 		return s, set
 	}
 	in := &awseks.DescribeClusterInput{Name: aws.String("c")}
+	// later calls fn while the test waits. The test does not end before fn, whose change is seen before it returns.
+	later := func(t *testing.T, fn func()) {
+		done := make(chan struct{})
+		time.AfterFunc(100*time.Millisecond, func() { defer close(done); fn() })
+		t.Cleanup(func() { <-done })
+	}
 
 	t.Run("an SDK waiter returns at once when the state is there", func(t *testing.T) {
 		s, set := begin(t)
 		began := time.Now()
-		time.AfterFunc(100*time.Millisecond, func() { set("CREATING"); set("ACTIVE") })
+		later(t, func() { set("CREATING"); set("ACTIVE") })
 		w := awseks.NewClusterActiveWaiter(awseks.NewFromConfig(s.AWSConfig(s.Account(t))))
 		if err := w.Wait(t.Context(), in, time.Minute); err != nil {
 			t.Error(err)
@@ -222,7 +228,7 @@ func TestWaitersAreHeldUntilSettled(t *testing.T) {
 	t.Run("an error is final", func(t *testing.T) {
 		s, set := begin(t)
 		set("DELETING")
-		time.AfterFunc(100*time.Millisecond, func() {
+		later(t, func() {
 			if err := s.Store.Update(context.Background(), func(tx *store.Tx) error { clusters.Delete(tx, key); return nil }); err != nil {
 				t.Error(err)
 			}
