@@ -190,7 +190,7 @@ func TestWaitersAreHeldUntilSettled(t *testing.T) {
 	begin := func(t *testing.T) (*testkit.Server, func(string)) {
 		s, y := start(t, testkit.Config{})
 		set := func(status string) {
-			if err := s.Store.Update(t.Context(), func(tx *store.Tx) error { return clusters.Put(tx, key, status) }); err != nil {
+			if err := s.Store.Update(context.WithoutCancel(t.Context()), func(tx *store.Tx) error { return clusters.Put(tx, key, status) }); err != nil {
 				t.Error(err)
 			}
 		}
