@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -210,28 +208,6 @@ func (r *Runtime) Done(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	return run.ctx.Done(), nil
-}
-
-// diskDir is the folder of the machines' disks and consoles, which belongs to their root.
-const diskDir = "disks"
-
-// RemoveDisk removes the disk of a machine that is off, if it has one.
-func (r *Runtime) RemoveDisk(id string) error {
-	r.mu.Lock()
-	on := r.machines[id] != nil
-	r.mu.Unlock()
-	if on {
-		return fmt.Errorf("%s is on", id)
-	}
-	disks, err := os.OpenRoot(filepath.Join(r.cfg.Dir, diskDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer disks.Close()
-	return disks.RemoveAll(id)
 }
 
 // openRegular opens a file of the machines for reading. They may have put anything in its place.

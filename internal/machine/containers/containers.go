@@ -70,6 +70,7 @@ type Runtime struct {
 
 	mu       sync.Mutex
 	machines map[string]*Machine // those that are on
+	roots    *volumes.Store      // the disks of machines, or nil if this machine cannot mount them
 	closed   bool
 	host     *childproc.Supervisor // nil before the first machine
 	dir      *os.File
@@ -91,7 +92,7 @@ func New(cfg Config) *Runtime {
 		cfg.Log = slog.Default()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, machines: map[string]*Machine{}, changed: make(chan struct{})}
+	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, machines: map[string]*Machine{}, roots: newRoots(cfg.Dir), changed: make(chan struct{})}
 }
 
 // Name is that of package machine.

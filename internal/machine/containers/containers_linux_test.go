@@ -240,6 +240,7 @@ func TestLinksOnADiskLeadNowhere(t *testing.T) {
 	if err := os.WriteFile(victim, []byte("real"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	asFolders(t, dir, "i-b")
 	r := newRuntime(t, dir)
 	start(t, r, instance("i-b", "10.0.0.12"))
 	disks := filepath.Join(dir, "disks")

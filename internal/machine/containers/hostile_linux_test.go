@@ -121,6 +121,7 @@ func TestAForkBombStaysOnItsMachine(t *testing.T) {
 func TestEndlessOutputIsBounded(t *testing.T) {
 	needContainers(t)
 	dir := t.TempDir()
+	asFolders(t, dir, "i-a")
 	r := newRuntime(t, dir)
 	a := start(t, r, instance("i-a", "10.0.0.11"))
 	done := make(chan error, 1)

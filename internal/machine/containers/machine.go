@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -39,6 +40,7 @@ type Machine struct {
 	services map[uint16]service // of the daemon, by the port at which they answer
 
 	volumes shownVolumes
+	bounded atomic.Bool // see DiskBounded
 }
 
 var _ machine.Machine = (*Machine)(nil)
@@ -148,7 +150,7 @@ func (m *Machine) boot() error {
 	if err := m.rt.cfg.Connect(ctx, m.in); err != nil {
 		return fmt.Errorf("connecting the machine to its network: %w", err)
 	}
-	if err := m.rt.ask(ctx, inside.HostRequest{Start: &cfg}); err != nil {
+	if err := m.startIn(ctx, cfg); err != nil {
 		return err
 	}
 	m.guest.Report(ctx, machine.Event{Name: machine.EventBoot, Evidence: kindOf(m.in) + ", as namespaces of this machine's kernel"})
@@ -168,6 +170,19 @@ func (m *Machine) boot() error {
 	<-ctx.Done()
 	<-ended
 	return died
+}
+
+// startIn starts the machine in the host, with its disk.
+func (m *Machine) startIn(ctx context.Context, cfg inside.MachineConfig) error {
+	disk, err := m.mountDisk(ctx)
+	if err != nil {
+		return err
+	}
+	if disk == nil {
+		return m.rt.ask(ctx, inside.HostRequest{Start: &cfg})
+	}
+	defer disk.Close()
+	return m.rt.ask(ctx, inside.HostRequest{Start: &cfg}, disk)
 }
 
 // kindOf says what a machine is.

@@ -132,6 +132,9 @@ func (i *instance) kubeletConfig(cfg *userdata.Config, shape simulated.Shape) ma
 		all.Sub(left)
 		reserved[string(name)] = all.String()
 	}
+	if i.machine.DiskBounded() {
+		reserved[string(corev1.ResourceEphemeralStorage)] = cmp.Or(cfg.KubeReserved[string(corev1.ResourceEphemeralStorage)], "1Gi")
+	}
 	c := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"authentication": map[string]any{
@@ -145,13 +148,27 @@ func (i *instance) kubeletConfig(cfg *userdata.Config, shape simulated.Shape) ma
 		// The kubelet mounts a volume only after the node's status has named it: with the default of 10 seconds, that took 10 seconds.
 		"nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m",
 		"failSwapOn": false, "makeIPTablesUtilChains": false, "readOnlyPort": 0, "serializeImagePulls": false,
-		// The disk is the host's, and so are its free space and its images.
-		"evictionHard":                map[string]string{"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%"},
-		"imageGCHighThresholdPercent": 100,
-		"kubeReserved":                reserved, "maxPods": shape.MaxPods, "providerID": shape.ProviderID, "registerWithTaints": cfg.Taints,
+		"evictionHard": evictionHard(cfg, i.machine.DiskBounded()),
+		"kubeReserved": reserved, "maxPods": shape.MaxPods, "providerID": shape.ProviderID, "registerWithTaints": cfg.Taints,
 		"featureGates": map[string]bool{"KubeletInUserNamespace": true}, "volumePluginDir": "/var/lib/kubelet/volumeplugins",
 	}
+	if !i.machine.DiskBounded() {
+		c["imageGCHighThresholdPercent"] = 100 // otherwise it is 85, as on EKS
+	}
 	return c
+}
+
+// evictionHard returns the thresholds at which the kubelet evicts pods. Those of the disk are the defaults of Amazon's images,
+// unless user data has others. A disk without a bound is the real machine's, and so is its free space. The same is true of memory.
+// https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
+func evictionHard(cfg *userdata.Config, bounded bool) map[string]string {
+	if !bounded {
+		return map[string]string{"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%"}
+	}
+	out := map[string]string{"nodefs.available": "10%", "nodefs.inodesFree": "5%"}
+	maps.Copy(out, cfg.EvictionHard)
+	out["memory.available"] = "0%"
+	return out
 }
 
 // clusterDNS returns the addresses of the cluster's DNS service: by convention the tenth of the service range.

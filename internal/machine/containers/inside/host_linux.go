@@ -50,6 +50,7 @@ const (
 	imageDir    = "/images"
 	socketDir   = "/sockets"  // those of the machines
 	machineRoot = "/machine"  // where a machine makes its root
+	machineDisk = "/disk"     // where a machine has its disk meanwhile
 	hostEtc     = "/host-etc" // the real machine's
 	hostDev     = "/dev"
 	hostCgroup  = "/cgroup"
@@ -160,7 +161,9 @@ func hostRoot(data, programs, images int) error {
 	// The kernel mounts a new one for a machine only if this one can be seen.
 	m.mount("sysfs", root+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("cgroup2", root+hostCgroup, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-	m.do("mkdir", func() error { return errors.Join(os.Mkdir(root+machineRoot, 0o700), os.Mkdir(root+socketDir, 0o700)) })
+	m.do("mkdir", func() error {
+		return errors.Join(os.Mkdir(root+machineRoot, 0o700), os.Mkdir(root+machineDisk, 0o700), os.Mkdir(root+socketDir, 0o700))
+	})
 	m.pivot(root)
 	return m.err
 }
@@ -225,7 +228,7 @@ func (h *host) handle(c *net.UnixConn) {
 	}
 	switch {
 	case r.Start != nil:
-		answer(c, h.start(*r.Start))
+		answer(c, h.start(*r.Start, files))
 	case r.Stop != "":
 		answer(c, h.stop(r.Stop))
 	case r.Wait != "":
@@ -252,11 +255,11 @@ func (h *host) handle(c *net.UnixConn) {
 // validID keeps the names of machines from being paths.
 var validID = regexp.MustCompile(`^[a-z]+-[a-z0-9-]+$`)
 
-func (h *host) start(cfg MachineConfig) (err error) {
+func (h *host) start(cfg MachineConfig, disk []*os.File) (err error) {
 	if !validID.MatchString(cfg.ID) {
 		return fmt.Errorf("invalid machine ID %q", cfg.ID)
 	}
-	cfg.NoLimits = h.cfg.NoLimits
+	cfg.NoLimits, cfg.Disk = h.cfg.NoLimits, len(disk) == 1
 	ctx, cancel := context.WithTimeout(context.Background(), bootPatience)
 	defer cancel()
 	defer h.turn(cfg.ID, cancel)()
@@ -301,7 +304,7 @@ func (h *host) start(cfg MachineConfig) (err error) {
 		return err
 	}
 	w, err := childproc.StartWorker(childproc.WorkerSpec{
-		Mode: MachineMode, Executable: filepath.Join(programDir, "drydock-machine"), Config: config, Files: []*os.File{lf}, Output: console,
+		Mode: MachineMode, Executable: filepath.Join(programDir, "drydock-machine"), Config: config, Files: append([]*os.File{lf}, disk...), Output: console,
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/drydock/bin"},
 		Attr: func(a *syscall.SysProcAttr) {
 			a.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET | unix.CLONE_NEWCGROUP

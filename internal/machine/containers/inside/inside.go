@@ -48,7 +48,8 @@ type HostConfig struct {
 
 // A HostRequest asks the host for one thing.
 type HostRequest struct {
-	// Start starts a machine. The response comes when its network is ready.
+	// Start starts a machine. The response comes when its network is ready. A file beside the request is its disk, as a
+	// detached mount; otherwise the disk is a folder.
 	Start *MachineConfig `json:",omitempty"`
 	// Stop ends the machine with this ID.
 	Stop string `json:",omitempty"`
@@ -112,6 +113,8 @@ type MachineConfig struct {
 	CPUs        int
 	MemoryBytes int64
 	NoLimits    bool
+	// Disk says that the machine has a disk, as a file. The host sets it.
+	Disk bool
 	// PIDs bounds processes and threads, by a cgroup or as HostConfig.PIDs.
 	PIDs int
 	// Tools are programs of the image that the daemon runs. They take the place of the host's if their name begins with an

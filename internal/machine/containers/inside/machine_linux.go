@@ -45,6 +45,9 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 		return err
 	}
 	syscall.CloseOnExec(childproc.FirstFile)
+	if b.cfg.Disk {
+		syscall.CloseOnExec(childproc.FirstFile + 1)
+	}
 	f := os.NewFile(childproc.FirstFile, "listener")
 	l, err := net.FileListener(f)
 	if err != nil {
@@ -151,7 +154,13 @@ func (b *box) root() error {
 	m.mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64m")
 	m.do("preparing the disk", func() error {
 		at := filepath.Join(dataDir, b.cfg.ID, "disk")
-		if err := os.MkdirAll(at, 0o755); err != nil {
+		if b.cfg.Disk {
+			at = machineDisk
+			m.move(childproc.FirstFile+1, at)
+			if err := errors.Join(m.err, unix.Close(childproc.FirstFile+1)); err != nil {
+				return err
+			}
+		} else if err := os.MkdirAll(at, 0o755); err != nil {
 			return err
 		}
 		disk, err := os.Open(at)

@@ -103,6 +103,9 @@ func importNew(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
+// pinned keeps the kubelet from removing an image when the disk is full: no registry has it.
+var pinned = map[string]string{"io.cri-containerd.pinned": "pinned"}
+
 // importOne returns the names of the images in an archive.
 func importOne(ctx context.Context, c *client.Client, archive string) (names []string, err error) {
 	f, err := os.Open(archive)
@@ -110,7 +113,7 @@ func importOne(ctx context.Context, c *client.Client, archive string) (names []s
 		return nil, err
 	}
 	defer f.Close()
-	images, err := c.Import(ctx, f, client.WithAllPlatforms(false))
+	images, err := c.Import(ctx, f, client.WithAllPlatforms(false), client.WithImageLabels(pinned))
 	if err != nil {
 		return nil, err
 	}

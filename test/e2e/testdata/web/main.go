@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -115,6 +116,21 @@ func run(args []string) error {
 		}
 		defer os.Remove(args[1])
 		return errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, 1<<30), f.Close())
+	case len(args) == 3 && args[0] == "occupy": // a file of some GiB, without an end
+		n, err := strconv.ParseInt(args[2], 10, 32)
+		if err != nil {
+			return err
+		}
+		f, err := os.Create(args[1])
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, n<<30), f.Close()); err != nil {
+			return err
+		}
+		fmt.Println("occupied")
+		time.Sleep(time.Hour)
+		return nil
 	case len(args) == 1 && args[0] == "processes":
 		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, f := range files {
