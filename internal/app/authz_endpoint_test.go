@@ -18,6 +18,7 @@ import (
 func TestEndpointPoliciesBindEveryOperation(t *testing.T) {
 	var document string
 	a := authz.New(authz.Config{
+		Services:       operations(),
 		Policies:       func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, true },
 		EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return document, true },
 	})

@@ -51,7 +51,7 @@ var anyOfItsKind = map[string]string{
 // TestChecksNameWhatRequestsName: if an operation acts on something that its request names, it must not be checked on
 // any resource of that kind, because the resources and tags in policies would then have no effect.
 func TestChecksNameWhatRequestsName(t *testing.T) {
-	a := authz.New(authz.Config{Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
+	a := authz.New(authz.Config{Services: operations(), Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
 	register(t, a)
 	makes := regexp.MustCompile(`:(Create|Allocate|Run|RequestSpot)`)
 	whole := regexp.MustCompile(`^(\*|[^/]*/\*|.*/autoScalingGroup(Name)?/\*)$`)
@@ -81,7 +81,7 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 					continue
 				}
 				if found = true; anyOfItsKind[name] == "" {
-					t.Errorf("%s is checked on %s: give it a row in internal/authz/overlay.go, or a Targeter", name, c.Resource)
+					t.Errorf("%s is checked on %s: give it a row in the service's authorization, or a Targeter", name, c.Resource)
 				}
 			}
 			if !found && anyOfItsKind[name] != "" {

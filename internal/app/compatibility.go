@@ -302,6 +302,7 @@ A statement that uses one is undecided: an Allow does not allow, and a Deny deni
 | condition key | in requests of |
 |---|---|
 `)
+	authorizer := authz.New(authz.Config{Services: operations()})
 	inRequests := map[string][]string{}
 	for _, svc := range operations() {
 		ops := svc.Operations
@@ -313,7 +314,7 @@ A statement that uses one is undecided: an Allow does not allow, and a Deny deni
 			if m := reflect.ValueOf(svc.Handler).MethodByName(op.Name); m.IsValid() {
 				in = reflect.New(m.Type().In(1).Elem()).Interface()
 			}
-			for _, key := range authz.Unresolved(svc.Name, op.Name, in) {
+			for _, key := range authorizer.Unresolved(svc.Name, op.Name, in) {
 				inRequests[key] = append(inRequests[key], op.Name)
 			}
 		}

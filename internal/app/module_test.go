@@ -38,7 +38,7 @@ import (
 )
 
 // TestAServiceIsAFolderAndALine adds a service to the list and expects it everywhere that AWS's services are: signed
-// calls, IAM, CloudTrail, faults, reset, compatibility.
+// calls, IAM with its correction of the reference, CloudTrail, faults, reset, compatibility.
 func TestAServiceIsAFolderAndALine(t *testing.T) {
 	before := services
 	t.Cleanup(func() { services = before })
@@ -76,6 +76,9 @@ func TestAServiceIsAFolderAndALine(t *testing.T) {
 	_, err = reader.CreateRepository(ctx, &awsecrpublic.CreateRepositoryInput{RepositoryName: aws.String("cart")})
 	testkit.WantErrorWith(t, err, "AccessDeniedException", "User: arn:aws:iam::000000000000:user/reader is not authorized to perform: ecr-public:CreateRepository on resource: "+
 		"arn:aws:ecr-public::000000000000:repository/cart because no identity-based policy allows the ecr-public:CreateRepository action")
+	_, err = reader.DescribeRepositories(ctx, nil)
+	testkit.WantErrorWith(t, err, "AccessDeniedException", "User: arn:aws:iam::000000000000:user/reader is not authorized to perform: ecr-public:DescribeRepositories on resource: "+
+		"arn:aws:ecr-public::000000000000:repository/toys because no identity-based policy allows the ecr-public:DescribeRepositories action")
 
 	testkit.Eventually(t, 10*time.Second, func() error {
 		out, err := awscloudtrail.NewFromConfig(admin).LookupEvents(ctx, &awscloudtrail.LookupEventsInput{LookupAttributes: []cloudtrailtypes.LookupAttribute{
@@ -84,18 +87,18 @@ func TestAServiceIsAFolderAndALine(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(out.Events) != 2 {
-			return errors.New("CloudTrail has not both calls yet")
+		if len(out.Events) != 3 {
+			return errors.New("CloudTrail does not have all three calls yet")
 		}
 		var event struct {
 			ErrorCode         string
 			RequestParameters map[string]string
 		}
-		if err := json.Unmarshal([]byte(*out.Events[1].CloudTrailEvent), &event); err != nil {
+		if err := json.Unmarshal([]byte(*out.Events[2].CloudTrailEvent), &event); err != nil {
 			return err
 		}
 		if event.ErrorCode != "" || event.RequestParameters["repositoryName"] != "cart" {
-			t.Errorf("the first event: %s", *out.Events[1].CloudTrailEvent)
+			t.Errorf("the first event: %s", *out.Events[2].CloudTrailEvent)
 		}
 		return nil
 	})

@@ -34,7 +34,7 @@ func TestAssumeForPod(t *testing.T) {
 	t.Cleanup(func() { _ = calls.Close() })
 	s := testkit.NewServer(t, testkit.Config{Journal: calls, Faults: faults, Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 		d.server, d.store, d.iam = front, st, iam.New(iam.Config{Store: st})
-		d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
+		d.authorizer = authz.New(authz.Config{Services: []awsapi.Service{d.iam.AWS(), new(sts.Service).AWS()}, Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
 		d.sts = sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets})
 		return []awsapi.Service{d.iam.AWS(), d.sts.AWS()}
 	}})

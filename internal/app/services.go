@@ -252,7 +252,7 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 		return err
 	}
 	d.organizations = organizations.New(organizations.Config{Store: d.store, CreateAccount: d.iam.CreateMemberAccount})
-	d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Controls: d.organizations.Controls, Organization: d.organizations.Organization, Store: d.store})
+	d.authorizer = authz.New(authz.Config{Services: operations(), Policies: d.iam.PoliciesOf, Controls: d.organizations.Controls, Organization: d.organizations.Organization, Store: d.store})
 	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets, IssuerKeys: planes{d.planes, d.store}.issuerKeys, Log: d.log})
 	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
 	if !keys.open {

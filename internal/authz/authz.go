@@ -3,8 +3,8 @@
 // A call needs one or more checks: its own action on every resource that it touches, and any dependent actions
 // (iam:PassRole when it passes a role, ec2:CreateTags when it creates tagged resources). The service authorization
 // reference, embedded as data, lists the resource types and condition keys of each action. The ARNs are filled from
-// the request's members by their names. overlay.go corrects the reference row by row, with a source for each.
-// Services provide the stored facts about a resource (its tags, its full ARN) through a Resolver.
+// the request's members by their names. Services correct the reference row by row, with a source for each
+// (awsapi.Authorization), and provide the stored facts about a resource (its tags, its full ARN) through a Resolver.
 //
 // A condition key that an action has but that Drydock cannot resolve is unknown: a statement that uses it is decided
 // against the caller, and the decision names it. A key that an action does not have is absent from the request, as on
@@ -103,6 +103,8 @@ type Config struct {
 	// Policies returns the policies that apply to a principal. root says that the principal needs none
 	// (iam.Service.PoliciesOf). Required.
 	Policies func(p awsapi.Principal) (policies policy.Policies, root bool)
+	// Services are the services whose rows correct the reference.
+	Services []awsapi.Service
 	// Resolvers look up stored resources, by IAM prefix: ec2, iam, eks, … Register adds more.
 	Resolvers map[string]Resolver
 	// Controls returns the service and resource control policies that bind an account, see policy.Policies. Nil means
@@ -123,13 +125,14 @@ type Config struct {
 type Authorizer struct {
 	cfg       Config
 	resolvers map[string]Resolver // by IAM prefix
+	rows      *table
 	plans     planCache
 	endpoints endpointPolicies
 }
 
 // New returns an Authorizer.
 func New(cfg Config) *Authorizer {
-	a := &Authorizer{cfg: cfg, resolvers: map[string]Resolver{}}
+	a := &Authorizer{cfg: cfg, resolvers: map[string]Resolver{}, rows: newTable(cfg.Services)}
 	maps.Copy(a.resolvers, cfg.Resolvers)
 	return a
 }

@@ -34,6 +34,7 @@ func decide(t *testing.T, call awsapi.Call, in any, document, endpoint string) e
 		t.Fatal(err)
 	}
 	a := authz.New(authz.Config{
+		Services: services,
 		Policies: func(awsapi.Principal) (policy.Policies, bool) {
 			return policy.Policies{Identity: []policy.Source{{Name: "inline", Document: doc}}}, false
 		},
@@ -142,29 +143,6 @@ func TestConditionKeys(t *testing.T) {
 			err := decide(t, tt.call, tt.in, allow("*", "*", tt.condition), "")
 			if (err == nil) != tt.allowed {
 				t.Errorf("allowed %v, want %v: %v", err == nil, tt.allowed, err)
-			}
-		})
-	}
-}
-
-// TestEKSNamesWhatItLists: actions without resources are still checked for an ARN,
-// which policies may name.
-func TestEKSNamesWhatItLists(t *testing.T) {
-	for op, tt := range map[string]struct {
-		in       any
-		resource string
-	}{
-		"ListClusters":            {&awseks.ListClustersInput{}, "arn:aws:eks:us-east-1:111122223333:cluster/*"},
-		"DescribeClusterVersions": {&awseks.DescribeClusterVersionsInput{}, "arn:aws:eks:us-east-1:111122223333:*"},
-	} {
-		t.Run(op, func(t *testing.T) {
-			call := awsapi.Call{Service: "eks", Operation: op}
-			err := decide(t, call, tt.in, allow("eks:"+op, "arn:aws:eks:*:*:cluster/dev", ""), "")
-			if want := "on resource: " + tt.resource + " because no identity-based policy allows the eks:" + op + " action"; err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %s", err, want)
-			}
-			if err := decide(t, call, tt.in, allow("eks:"+op, tt.resource, ""), ""); err != nil {
-				t.Error(err)
 			}
 		})
 	}
@@ -479,3 +457,31 @@ func TestPoliciesOfResources(t *testing.T) {
 
 // queueInput is the input of an operation of a service that is not handled yet.
 type queueInput struct{ QueueName *string }
+
+// TestAlternatives: a request that names a resource in several ways is checked on all that it names, whichever one
+// its handler uses.
+func TestAlternatives(t *testing.T) {
+	a := authz.New(authz.Config{Services: services})
+	for op, in := range map[string]any{
+		"AuthorizeSecurityGroupIngress": &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: aws.String("a"), GroupName: aws.String("b")},
+		"RevokeSecurityGroupIngress":    &awsec2.RevokeSecurityGroupIngressInput{GroupId: aws.String("a"), GroupName: aws.String("b")},
+		"ReleaseAddress":                &awsec2.ReleaseAddressInput{AllocationId: aws.String("a"), PublicIp: aws.String("b")},
+		"AssociateAddress":              &awsec2.AssociateAddressInput{AllocationId: aws.String("a"), PublicIp: aws.String("b")},
+		"DisassociateAddress":           &awsec2.DisassociateAddressInput{AssociationId: aws.String("a"), PublicIp: aws.String("b")},
+		"DeleteLaunchTemplate":          &awsec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String("a"), LaunchTemplateName: aws.String("b")},
+	} {
+		named := map[string]string{} // by the type of resource
+		for _, c := range a.Checks(t.Context(), &awsapi.Call{Service: "ec2", Operation: op}, in) {
+			kind, id, _ := strings.Cut(c.Resource, "/")
+			named[kind] += id
+		}
+		if len(named) == 0 {
+			t.Errorf("%s is not checked", op)
+		}
+		for kind, ids := range named {
+			if ids != "ab" {
+				t.Errorf("%s is checked on %s %q", op, kind, ids)
+			}
+		}
+	}
+}

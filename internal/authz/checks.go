@@ -19,6 +19,7 @@ type Check struct {
 	typ    *ActionType // nil if there is no resource, or the reference does not have its type
 	action *Action     // nil if the reference does not have the action
 	ref    *Reference
+	rows   *table
 	stored Resource
 	input  any
 }
@@ -33,7 +34,7 @@ func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Ch
 	}
 	if !special {
 		targets = a.targets(call, in)
-		targets = append(targets, a.dependents(ctx, call, in)...)
+		targets = append(targets, a.passedRoles(ctx, call, in)...)
 		targets = append(targets, a.launches(ctx, call, in)...)
 	}
 	if len(targets) == 0 {
@@ -41,7 +42,7 @@ func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Ch
 	}
 	out := make([]Check, 0, len(targets))
 	for _, t := range targets {
-		out = append(out, a.check(ctx, call, cmp.Or(t.Action, actionName(op)), t, in))
+		out = append(out, a.check(ctx, call, cmp.Or(t.Action, a.rows.action(op)), t, in))
 	}
 	return append(out, a.tagging(ctx, call, out, in)...)
 }
@@ -64,21 +65,21 @@ func tooMuch(list []Check) bool {
 	return len(list) > maxChecks || tags > maxTagging
 }
 
-// Mapped reports whether an operation's action is in the reference, under its own name or through the overlay.
-func Mapped(service, operation string) bool {
-	_, _, ok := ActionOf(actionName(Prefix(service) + ":" + operation))
+// Mapped reports whether an operation's action is in the reference, under its own name or through a service's row.
+func (a *Authorizer) Mapped(service, operation string) bool {
+	_, _, ok := ActionOf(a.rows.action(Prefix(service) + ":" + operation))
 	return ok
 }
 
-// actionName returns the action of an operation: PREFIX:OPERATION, unless the overlay has another name.
-func actionName(op string) string { return cmp.Or(renamed[op], op) }
+// action returns the action of an operation: PREFIX:OPERATION, unless a row has another name.
+func (t *table) action(op string) string { return cmp.Or(t.actions[op], op) }
 
 // check combines a target with the reference and with what is stored about it.
 func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string, t Target, in any) Check {
-	c := Check{Action: action, Resource: "*", target: t, input: in}
+	c := Check{Action: action, Resource: "*", target: t, rows: a.rows, input: in}
 	c.action, c.ref, _ = ActionOf(action)
 	if t.Type == "" {
-		if pattern, ok := unnamed[action]; ok {
+		if pattern, ok := a.rows.unnamed[action]; ok {
 			c.Resource = fill(pattern, call, nil)
 		}
 		return c
@@ -100,8 +101,8 @@ func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string
 		c.Resource = fill(c.ref.Types[t.Type].ARN, call, strings.Split(t.ID, idSeparator))
 	}
 	prefix, _ := split(action)
-	if r, ok := arnRules[prefix+"/"+t.Type]; ok {
-		c.Resource = r(c.Resource)
+	if fix, ok := a.rows.arns[prefix+"/"+t.Type]; ok {
+		c.Resource = fix(c.Resource)
 	}
 	return c
 }
@@ -109,7 +110,7 @@ func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string
 // stored asks the resolver of an action's resource type what is stored about a resource.
 func (a *Authorizer) stored(ctx context.Context, action, account, region, kind, id string) Resource {
 	prefix, _ := split(action)
-	r := a.resolvers[cmp.Or(owners[prefix+"/"+kind], prefix)]
+	r := a.resolvers[cmp.Or(a.rows.owners[prefix+"/"+kind], prefix)]
 	if r == nil || kind == "" || id == "" {
 		return Resource{}
 	}
@@ -177,39 +178,39 @@ func (a *Authorizer) plan(op string, in any) *plan {
 	if p, ok := a.plans.m.Load(op); ok {
 		return p.(*plan)
 	}
-	p := newPlan(op, in)
+	p := a.rows.plan(op, in)
 	a.plans.m.Store(op, p)
 	return p
 }
 
-func newPlan(op string, in any) *plan {
+func (t *table) plan(op string, in any) *plan {
 	p := &plan{}
-	if row, ok := targeted[op]; ok {
-		for spec := range strings.FieldsSeq(row.targets) {
+	if row, ok := t.targets[op]; ok {
+		for spec := range strings.FieldsSeq(row.Resources) {
 			name, members, _ := strings.Cut(spec, "=")
 			name, optional := strings.CutSuffix(name, "?")
-			t := plannedType{name: name, required: !optional}
+			planned := plannedType{name: name, required: !optional}
 			for part := range strings.SplitSeq(members, "+") {
 				if part != "" {
-					t.parts = append(t.parts, strings.Split(part, "|"))
+					planned.parts = append(planned.parts, strings.Split(part, "|"))
 				}
 			}
-			p.types = append(p.types, t)
+			p.types = append(p.types, planned)
 		}
 		return p
 	}
-	act, ref, ok := ActionOf(actionName(op))
+	act, ref, ok := ActionOf(t.action(op))
 	if !ok {
 		return p
 	}
-	for _, t := range act.Types {
-		rt := ref.Types[t.Name]
+	for _, at := range act.Types {
+		rt := ref.Types[at.Name]
 		if rt == nil {
 			continue
 		}
-		planned := plannedType{name: t.Name, required: t.Required}
+		planned := plannedType{name: at.Name, required: at.Required}
 		for _, v := range variables(rt.ARN) {
-			planned.parts = append(planned.parts, membersFor(ref.Prefix, v, in))
+			planned.parts = append(planned.parts, t.membersFor(ref.Prefix, v, in))
 		}
 		planned.settle()
 		p.types = append(p.types, planned)
@@ -247,9 +248,9 @@ func variables(pattern string) []string {
 
 // membersFor returns the members of in that may name a variable of an ARN pattern: its own name, its plural, or the
 // service's name for it.
-func membersFor(prefix, variable string, in any) []string {
+func (t *table) membersFor(prefix, variable string, in any) []string {
 	var out []string
-	for _, name := range append(strings.Fields(aliases[prefix+" "+variable]), variable, variable+"s", variable+"List") {
+	for _, name := range append(strings.Fields(t.members[prefix+" "+variable]), variable, variable+"s", variable+"List") {
 		if hasMember(in, name) && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
@@ -359,39 +360,23 @@ func (a *Authorizer) implied(call *awsapi.Call, kind, id string) string {
 }
 
 // Passes reports whether an operation requires iam:PassRole if its request has the given member.
-func Passes(service, operation, member string) bool {
-	return slices.ContainsFunc(dependents[Prefix(service)+":"+operation], func(d dependent) bool {
-		return d.action == "iam:PassRole" && strings.EqualFold(d.member, member)
-	})
+func (a *Authorizer) Passes(service, operation, member string) bool {
+	return slices.ContainsFunc(a.rows.passed[Prefix(service)+":"+operation], func(p awsapi.PassedRole) bool { return strings.EqualFold(p.Member, member) })
 }
 
-// dependents returns the actions that a call also needs: those in the overlay whose member is in the request.
-func (a *Authorizer) dependents(ctx context.Context, call *awsapi.Call, in any) []Target {
+// passedRoles returns the roles that a call passes to services.
+func (a *Authorizer) passedRoles(ctx context.Context, call *awsapi.Call, in any) []Target {
 	var out []Target
-	for _, d := range dependents[Prefix(call.Service)+":"+call.Operation] {
-		for _, id := range unique(texts(in, d.member)) {
-			kind := d.kind
-			prefix, _ := split(d.action)
-			if d.via != "" { // the role of an instance profile
-				r := a.resolvers[prefix]
-				if r == nil {
-					continue
-				}
-				res, ok := r.Resource(ctx, call.Account, call.Region, d.via, id)
-				if !ok || res.Role == "" {
+	for _, p := range a.rows.passed[Prefix(call.Service)+":"+call.Operation] {
+		for _, id := range unique(texts(in, p.Member)) {
+			if p.Profile {
+				profile := a.stored(ctx, "iam:PassRole", call.Account, call.Region, "instance-profile", id)
+				if profile.Role == "" {
 					continue // the handler reports that it does not exist
 				}
-				id = res.Role
+				id = profile.Role
 			}
-			t := Target{Action: d.action, Type: kind, ID: id}
-			for _, kv := range strings.Fields(d.keys) {
-				k, v, _ := strings.Cut(kv, "=")
-				if t.Keys == nil {
-					t.Keys = map[string][]string{}
-				}
-				t.Keys[strings.ToLower(k)] = []string{v}
-			}
-			out = append(out, t)
+			out = append(out, Target{Action: "iam:PassRole", Type: "role", ID: id, Keys: map[string][]string{"iam:passedtoservice": {cmp.Or(p.Service, "ec2.amazonaws.com")}}})
 		}
 	}
 	return out
@@ -402,20 +387,20 @@ func (a *Authorizer) tagging(ctx context.Context, call *awsapi.Call, checks []Ch
 	var out []Check
 	for _, c := range checks {
 		prefix, operation := split(c.Action)
-		rule, ok := taggers[prefix]
+		rule, ok := a.rows.tagging[prefix]
 		if launched := c.target.launch != ""; !ok || len(c.target.Tags) == 0 || !launched && prefix != Prefix(call.Service) {
 			continue
 		} else if !launched {
 			operation = call.Operation // the action may have another name than the operation
 		}
-		act := rule.action(c.target.Type)
-		if act == "" || c.action == nil || c.action.Access == "Tagging" || slices.Contains(rule.free, operation) {
+		act := cmp.Or(rule.ByType[c.target.Type], rule.Action)
+		if act == "" || c.action == nil || c.action.Access == "Tagging" || slices.Contains(rule.Free, operation) {
 			continue
 		}
 		t := c.target
 		t.Action, t.Keys = prefix+":"+act, map[string][]string{}
-		if rule.createKey != "" {
-			t.Keys[rule.createKey] = []string{operation}
+		if rule.CreateAction {
+			t.Keys[prefix+":createaction"] = []string{operation}
 		}
 		tc := a.check(ctx, call, t.Action, t, in)
 		tc.Resource = c.Resource

@@ -76,6 +76,7 @@ func FuzzAuthorize(f *testing.F) {
 	authorizers := map[string]*authz.Authorizer{}
 	for name, doc := range map[string]*policy.Document{"no policies": nil, "everything": everything, "denied": nothing} {
 		authorizers[name] = authz.New(authz.Config{
+			Services: services,
 			Policies: func(awsapi.Principal) (out policy.Policies, root bool) {
 				if doc != nil {
 					out.Identity = []policy.Source{{Name: "inline", Document: doc}}

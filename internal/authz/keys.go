@@ -142,8 +142,8 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 		}
 	}
 	if c.offers("aws:resourcetag/${tagkey}") {
-		SetTags(values, c.stored.Tags, "aws:resourcetag/", cmp.Or(owners[prefix+"/"+c.target.Type], prefix)+":resourcetag/")
-		if owners[prefix+"/"+c.target.Type] != "" && c.offers(prefix+":resourcetag/${tagkey}") {
+		SetTags(values, c.stored.Tags, "aws:resourcetag/", cmp.Or(c.rows.owners[prefix+"/"+c.target.Type], prefix)+":resourcetag/")
+		if c.rows.owners[prefix+"/"+c.target.Type] != "" && c.offers(prefix+":resourcetag/${tagkey}") {
 			SetTags(values, c.stored.Tags, prefix+":resourcetag/")
 		}
 	}
@@ -185,7 +185,7 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 		if strings.HasPrefix(key, "aws:") || strings.Contains(key, ":resourcetag/") || strings.Contains(key, ":requesttag/") {
 			return false
 		}
-		if c.target.AllKeys || has(impossible, key) || has(settled, key) {
+		if c.target.AllKeys || has(c.rows.absentKeys, key) || has(settled, key) {
 			return false
 		}
 		return has(c.actionKeys(), key) || has(c.typeKeys(), key)
@@ -300,13 +300,13 @@ func fromAttributes(values map[string][]string, in any) {
 }
 
 // fromMember resolves a key of the service that the request contains: in a member with the key's name, or in the one
-// that the overlay names.
+// that a row names.
 func (c *Check) fromMember(values map[string][]string, prefix, key string) {
 	name, ok := strings.CutPrefix(key, prefix+":")
 	if !ok || strings.Contains(name, "${") || c.target.Action != "" {
 		return // members of dependent actions are not in this request
 	}
-	if paths, overlaid := memberKeys[key]; overlaid {
+	if paths, overlaid := c.rows.keyMembers[key]; overlaid {
 		for path := range strings.SplitSeq(paths, "|") {
 			if root, _, _ := strings.Cut(path, "."); hasMember(c.input, root) {
 				values[key] = texts(c.input, path)

@@ -13,34 +13,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// A launcher is an operation after which AWS launches instances on the caller's behalf. The caller must be allowed to
-// launch from the launch template itself, including passing its roles.
-type launcher struct {
-	// templates are the members that hold a launch template: their own members are its ID, name and version.
-	templates []string
-	subnets   string // the member that holds the subnets, as a list or separated by commas
-	source    string
-}
-
-var launchers = map[string]launcher{
-	"autoscaling:CreateAutoScalingGroup": {
-		[]string{"LaunchTemplate", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification"}, "VPCZoneIdentifier",
-		"https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html",
-	},
-	"autoscaling:UpdateAutoScalingGroup": {
-		[]string{"LaunchTemplate", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification"}, "VPCZoneIdentifier",
-		"as above",
-	},
-	"eks:CreateNodegroup": {
-		[]string{"launchTemplate"}, "subnets",
-		"https://github.com/scylladb/scylla-cluster-tests/issues/12172",
-	},
-	"eks:UpdateNodegroupVersion": {[]string{"launchTemplate"}, "", "as above"},
-}
-
-// launches returns what a launcher's instances will touch, as if the caller launched one.
+// launches returns what the instances that AWS launches after an operation will touch, as if the caller launched one.
 func (a *Authorizer) launches(ctx context.Context, call *awsapi.Call, in any) []Target {
-	l, ok := launchers[Prefix(call.Service)+":"+call.Operation]
+	l, ok := a.rows.launches[Prefix(call.Service)+":"+call.Operation]
 	if !ok {
 		return nil
 	}
@@ -49,7 +24,7 @@ func (a *Authorizer) launches(ctx context.Context, call *awsapi.Call, in any) []
 		return nil
 	}
 	var out []Target
-	for _, path := range l.templates {
+	for _, path := range l.Templates {
 		id, name := first(in, path+".LaunchTemplateId", path+".Id"), first(in, path+".LaunchTemplateName", path+".Name")
 		if id == "" && name == "" {
 			continue
@@ -66,12 +41,12 @@ func (a *Authorizer) launches(ctx context.Context, call *awsapi.Call, in any) []
 		if version := first(in, path+".Version"); version != "" {
 			launch.LaunchTemplate.Version = &version
 		}
-		if subnet, _, _ := strings.Cut(first(in, l.subnets), ","); subnet != "" {
+		if subnet, _, _ := strings.Cut(first(in, l.Subnets), ","); subnet != "" {
 			launch.SubnetId = aws.String(strings.TrimSpace(subnet))
 		}
 		targets, _ := ec2.Targets(ctx, call, launch)
 		for _, t := range targets {
-			// The launcher may choose instance type and image itself.
+			// The launching service may choose instance type and image itself.
 			if t.Action == "" {
 				t.Action = "ec2:RunInstances"
 			}

@@ -25,12 +25,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
+
+// services have the rows of the services that the tests call.
+var services = []awsapi.Service{new(iam.Service).AWS(), new(sts.Service).AWS(), new(ec2.Service).AWS(), new(ssm.Service).AWS(), new(autoscaling.Service).AWS(), new(eks.Service).AWS()}
 
 // A world is an AWS API server with IAM, STS, EC2, Auto Scaling and SSM behind it, connected as in the daemon.
 type world struct {
@@ -64,6 +68,7 @@ func newWorld(t testing.TB) *world {
 			w.ssm = ssm.New(ssm.Config{Store: st})
 			w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2})
 			w.authorizer = authz.New(authz.Config{
+				Services:  services,
 				Policies:  w.iam.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"ec2": w.ec2.Authz(), "iam": w.iam.Authz(), "ssm": w.ssm.Authz(), "autoscaling": w.scaling.Authz()},
 				Store:     st,

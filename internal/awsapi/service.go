@@ -16,6 +16,8 @@ type Service struct {
 	Name       string
 	Handler    any
 	Operations []Operation
+	// Authorization corrects the service authorization reference for the operations.
+	Authorization Authorization
 	// Before, if it is not nil, runs before each handler. If it returns an error, the call fails with it.
 	Before func(context.Context) error
 	// HandlesDryRun says that the handlers answer EC2's DryRun themselves, after their checks. Otherwise the pipeline

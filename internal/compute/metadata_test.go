@@ -73,7 +73,7 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world
 	d = &world{store: st, machines: &Machines{cfg: Config{Store: st, Clock: clocks.RealClock{}}, running: map[string]machine.Instance{}}}
 	d.iam = iam.New(iam.Config{Store: st})
 	d.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{d.iam}})
-	authorizer := authz.New(authz.Config{Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
+	authorizer := authz.New(authz.Config{Services: []awsapi.Service{d.iam.AWS(), new(sts.Service).AWS()}, Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
 	d.sts = sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: authorizer.AuthorizeTargets})
 	calls, err := journal.Open(t.TempDir(), journal.Limits{})
 	if err != nil {

@@ -134,3 +134,9 @@ func Places[T any](r store.Reader, balancers store.Collection[T]) [][2]string {
 	}
 	return out
 }
+
+// Tagging is needed to tag resources of both services on creation.
+var Tagging = awsapi.Tagging{
+	Action: "AddTags", CreateAction: true,
+	Source: "https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/tagging-resources-during-creation.html",
+}

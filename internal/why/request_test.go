@@ -37,6 +37,7 @@ func TestWhyRequest(t *testing.T) {
 			users = iam.New(iam.Config{Store: st})
 			machines := ec2.New(ec2.Config{Store: st})
 			authorizer = authz.New(authz.Config{
+				Services: []awsapi.Service{users.AWS(), machines.AWS(), new(sts.Service).AWS()},
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"ec2": machines.Authz(), "iam": users.Authz()},
 				EndpointPolicy: machines.EndpointPolicy, Store: st,
 			})

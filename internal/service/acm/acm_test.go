@@ -49,6 +49,7 @@ func newWorld(t *testing.T, endpoint string) *world {
 			dns := route53.New(route53.Config{Store: st})
 			w.acm = acm.New(acm.Config{Store: st, CNAME: dns.CNAME, Log: testkit.Log(t), Users: func(_, _, certificate string) []string { return w.users[certificate] }})
 			authorizer = authz.New(authz.Config{
+				Services: []awsapi.Service{users.AWS(), dns.AWS(), w.acm.AWS()},
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz()}, Store: st,
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return endpoint, true },
 			})

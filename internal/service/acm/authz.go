@@ -54,3 +54,12 @@ func or(text, other string) string {
 	}
 	return text
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Members: map[string]string{
+		"CertificateId": "CertificateArn",
+	},
+	Tagging:    awsapi.Tagging{Action: "AddTagsToCertificate", Source: "https://docs.aws.amazon.com/acm/latest/APIReference/API_RequestCertificate.html"},
+	StoredKeys: "certificateauthority certificatetransparencylogging domainnames export keyalgorithm validationmethod",
+}

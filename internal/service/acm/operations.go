@@ -16,8 +16,9 @@ func (s *Service) Module() module.Module {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "acm",
-		Handler: s,
+		Name:          "acm",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "RequestCertificate", Members: "DomainName DomainValidationOptions IdempotencyToken KeyAlgorithm Options.CertificateTransparencyLoggingPreference SubjectAlternativeNames Tags ValidationMethod",
 				Except: "every ValidationMethod but DNS; requests must specify it, because the default on AWS is EMAIL"},

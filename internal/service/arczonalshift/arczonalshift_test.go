@@ -46,6 +46,7 @@ func newWorld(t *testing.T, endpoint string) *world {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			w.arc = arczonalshift.New(arczonalshift.Config{Store: st, Clock: w.clock})
 			authorizer = authz.New(authz.Config{
+				Services: []awsapi.Service{users.AWS(), w.arc.AWS()},
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz()}, Store: st,
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return endpoint, true },
 			})

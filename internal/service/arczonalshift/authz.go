@@ -49,3 +49,8 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	}
 	return []authz.Target{{Type: "ALB", ID: aws.ToString(name), Keys: map[string][]string{"arc-zonal-shift:resourceidentifier": {aws.ToString(name)}}}}, true
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	StoredKeys: "resourceidentifier",
+}

@@ -14,8 +14,9 @@ func (s *Service) Module(resources func(account, region string) []Resource) modu
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "arczonalshift",
-		Handler: s,
+		Name:          "arczonalshift",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "GetManagedResource", Members: "resourceIdentifier"},
 			{Name: "ListManagedResources", Members: "maxResults nextToken"},

@@ -66,3 +66,51 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 
 // anyGroup precedes the name in a group's resource ID and matches any UUID in its ARN.
 const anyGroup = "*/"
+
+const sourcePassRole = "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html"
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Targets: map[string]awsapi.Targets{
+		// Auto Scaling's tags name their group themselves.
+		"CreateOrUpdateTags": {Resources: "autoScalingGroup='*+Tags.ResourceId", Source: "SAR"},
+		"DeleteTags":         {Resources: "autoScalingGroup='*+Tags.ResourceId", Source: "SAR"},
+	},
+	Members: map[string]string{
+		"GroupFriendlyName": "AutoScalingGroupName",
+	},
+	PassedRoles: map[string][]awsapi.PassedRole{
+		// Using the configuration in a group needs no further EC2 permissions than creating it did:
+		// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+		"CreateLaunchConfiguration": {{Member: "IamInstanceProfile", Profile: true, Source: sourcePassRole}},
+		"CreateAutoScalingGroup": {
+			{Member: "ServiceLinkedRoleARN", Service: "autoscaling.amazonaws.com", Source: "SAR: dependent action"},
+			{Member: "LifecycleHookSpecificationList.RoleARN", Service: "autoscaling.amazonaws.com", Source: sourcePassRole},
+		},
+		"UpdateAutoScalingGroup": {{Member: "ServiceLinkedRoleARN", Service: "autoscaling.amazonaws.com", Source: "SAR: dependent action"}},
+		"PutLifecycleHook":       {{Member: "RoleARN", Service: "autoscaling.amazonaws.com", Source: sourcePassRole}},
+	},
+	Launches: map[string]awsapi.Launch{
+		"CreateAutoScalingGroup": {
+			Templates: []string{"LaunchTemplate", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification"}, Subnets: "VPCZoneIdentifier",
+			Source: "https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html",
+		},
+		"UpdateAutoScalingGroup": {
+			Templates: []string{"LaunchTemplate", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification"}, Subnets: "VPCZoneIdentifier",
+			Source: "as above",
+		},
+	},
+	Tagging: awsapi.Tagging{Action: "CreateOrUpdateTags", Source: "https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"},
+	KeyMembers: map[string]string{
+		"vpczoneidentifiers":              "VPCZoneIdentifier",
+		"instancetype":                    "InstanceType",
+		"instancetypes":                   "MixedInstancesPolicy.LaunchTemplate.Overrides.InstanceType",
+		"metadatahttptokens":              "MetadataOptions.HttpTokens",
+		"metadatahttpendpoint":            "MetadataOptions.HttpEndpoint",
+		"metadatahttpputresponsehoplimit": "MetadataOptions.HttpPutResponseHopLimit",
+		"trafficsourceidentifiers":        "TrafficSources.Identifier",
+		"loadbalancernames":               "LoadBalancerNames",
+	},
+	StoredKeys: "launchtemplateversionspecified",
+	AbsentKeys: "capacityreservationids capacityreservationresourcegrouparns",
+}

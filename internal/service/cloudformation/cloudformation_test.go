@@ -104,7 +104,7 @@ func newWorldOn(t *testing.T, st *store.Store, expected ...string) *world {
 				return awsapi.Principal{Type: awsapi.InstanceCaller, Account: w.account, Name: id, Tags: map[string]string{"aws:cloudformation:stack-id": w.stackOf[id]}}, "us-east-1", nil
 			}
 			stacksModule := stacks.Module(instance)
-			authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Store: st, Resolvers: map[string]authz.Resolver{
+			authorizer = authz.New(authz.Config{Services: []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), objects.AWS(), stacks.AWS()}, Policies: users.PoliciesOf, Store: st, Resolvers: map[string]authz.Resolver{
 				"iam": users.Authz(), "ec2": machines.Authz(), "sqs": queues.Authz(), "ssm": parameters.Authz(), "s3": objects.Authz(), "cloudformation": stacksModule.Resolver,
 			}})
 			return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), objects.AWS(), stacksModule.Service}

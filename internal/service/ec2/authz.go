@@ -345,3 +345,105 @@ func itoa[T int32 | int64](n *T) string {
 	}
 	return strconv.FormatInt(int64(*n), 10)
 }
+
+const sourceProfile = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html"
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Targets: map[string]awsapi.Targets{
+		// EC2 only checks those of these resources that a request names.
+		"CreateRoute":                       {Resources: "route-table=RouteTableId", Source: "SAR"},
+		"DeleteRoute":                       {Resources: "route-table=RouteTableId", Source: "SAR"},
+		"AssociateRouteTable":               {Resources: "route-table=RouteTableId subnet?=SubnetId internet-gateway?=GatewayId", Source: "SAR"},
+		"EnableVgwRoutePropagation":         {Resources: "route-table=RouteTableId vpn-gateway=GatewayId", Source: "SAR"},
+		"DisableVgwRoutePropagation":        {Resources: "route-table=RouteTableId vpn-gateway=GatewayId", Source: "SAR"},
+		"DisassociateRouteTable":            {Resources: "route-table=AssociationId", Source: "SAR: the table of the association"},
+		"DisassociateVpcCidrBlock":          {Resources: "vpc=AssociationId", Source: "SAR: the VPC of the association"},
+		"DisassociateSubnetCidrBlock":       {Resources: "subnet=AssociationId", Source: "SAR: the subnet of the association"},
+		"ReplaceNetworkAclAssociation":      {Resources: "network-acl=NetworkAclId subnet=AssociationId", Source: "SAR: the new list, the subnet of the association"},
+		"AcceptVpcPeeringConnection":        {Resources: "vpc-peering-connection=VpcPeeringConnectionId vpc=VpcPeeringConnectionId", Source: "SAR: the accepter's VPC"},
+		"AssociateAddress":                  {Resources: "elastic-ip?=AllocationId|PublicIp instance?=InstanceId network-interface?=NetworkInterfaceId", Source: "SAR"},
+		"DisassociateAddress":               {Resources: "elastic-ip?=AssociationId|PublicIp network-interface?=AssociationId|PublicIp", Source: "SAR: those of the association"},
+		"ReleaseAddress":                    {Resources: "elastic-ip?=AllocationId|PublicIp", Source: "SAR"},
+		"DeleteFlowLogs":                    {Resources: "vpc-flow-log=FlowLogIds", Source: "SAR"},
+		"ModifySecurityGroupRules":          {Resources: "security-group=GroupId security-group-rule=SecurityGroupRules.SecurityGroupRuleId", Source: "SAR"},
+		"ModifyInstanceAttribute":           {Resources: "instance=InstanceId security-group?=Groups volume?=BlockDeviceMappings.Ebs.VolumeId", Source: "SAR"},
+		"ModifyNetworkInterfaceAttribute":   {Resources: "network-interface=NetworkInterfaceId security-group?=Groups instance?=Attachment.AttachmentId", Source: "SAR"},
+		"ModifyInstanceCreditSpecification": {Resources: "instance=InstanceCreditSpecifications.InstanceId", Source: "SAR"},
+		"ModifyVpcEndpoint": {Resources: "vpc-endpoint=VpcEndpointId route-table?=AddRouteTableIds route-table?=RemoveRouteTableIds subnet?=AddSubnetIds subnet?=RemoveSubnetIds " +
+			"security-group?=AddSecurityGroupIds security-group?=RemoveSecurityGroupIds", Source: "SAR"},
+		"ReplaceIamInstanceProfileAssociation": {Resources: "instance=AssociationId", Source: "SAR: the instance of the association"},
+		"DisassociateIamInstanceProfile":       {Resources: "instance=AssociationId", Source: "SAR, as above"},
+		"DetachNetworkInterface":               {Resources: "network-interface=AttachmentId instance?=AttachmentId", Source: "SAR: those of the attachment"},
+		"AuthorizeSecurityGroupIngress":        {Resources: "security-group=GroupId|GroupName", Source: "SAR"},
+		"AuthorizeSecurityGroupEgress":         {Resources: "security-group=GroupId", Source: "SAR"},
+		"RevokeSecurityGroupIngress":           {Resources: "security-group=GroupId|GroupName", Source: "SAR"},
+		"RevokeSecurityGroupEgress":            {Resources: "security-group=GroupId", Source: "SAR"},
+		"CreateNetworkInterface":               {Resources: "network-interface= subnet=SubnetId security-group?=Groups", Source: "SAR"},
+		"AttachNetworkInterface":               {Resources: "instance=InstanceId network-interface=NetworkInterfaceId", Source: "SAR"},
+		"CreateSecurityGroup":                  {Resources: "security-group= vpc?=VpcId", Source: "SAR: the group has no ID yet"},
+		"CreateLaunchTemplate":                 {Resources: "launch-template=", Source: "SAR: the template has no ID yet"},
+		"RegisterImage":                        {Resources: "image= snapshot?=BlockDeviceMappings.Ebs.SnapshotId", Source: "SAR: the image has no ID yet"},
+		"CreateKeyPair":                        {Resources: "key-pair=KeyName", Source: "SAR"},
+		"ImportKeyPair":                        {Resources: "key-pair=KeyName", Source: "SAR"},
+	},
+	Members: map[string]string{
+		"FleetId":                "FleetId FleetIds",
+		"KeyPairName":            "KeyName KeyNames",
+		"LaunchTemplateId":       "LaunchTemplateId LaunchTemplateName",
+		"NaclId":                 "NetworkAclId NetworkAclIds",
+		"PlacementGroupName":     "GroupName",
+		"SecurityGroupId":        "GroupId GroupName GroupIds",
+		"SecurityGroupRuleId":    "SecurityGroupRuleIds",
+		"VpcEndpointId":          "VpcEndpointId VpcEndpointIds",
+		"VpcPeeringConnectionId": "VpcPeeringConnectionId VpcPeeringConnectionIds",
+	},
+	PassedRoles: map[string][]awsapi.PassedRole{
+		"AssociateIamInstanceProfile":          {{Member: "IamInstanceProfile.Arn", Profile: true, Source: sourceProfile}, {Member: "IamInstanceProfile.Name", Profile: true, Source: sourceProfile}},
+		"ReplaceIamInstanceProfileAssociation": {{Member: "IamInstanceProfile.Arn", Profile: true, Source: sourceProfile}, {Member: "IamInstanceProfile.Name", Profile: true, Source: sourceProfile}},
+		// https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
+		"CreateFlowLogs": {
+			{Member: "DeliverLogsPermissionArn", Service: "vpc-flow-logs.amazonaws.com", Source: "SAR: dependent action"},
+			{Member: "DeliverCrossAccountRole", Service: "vpc-flow-logs.amazonaws.com", Source: "SAR: dependent action"},
+		},
+	},
+	Tagging: awsapi.Tagging{Action: "CreateTags", CreateAction: true, Source: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html"},
+	KeyMembers: map[string]string{
+		// Only keys that the request alone determines.
+		"add/group":                  "CreateVolumePermission.Add.Group",
+		"add/userid":                 "CreateVolumePermission.Add.UserId",
+		"remove/group":               "CreateVolumePermission.Remove.Group",
+		"remove/userid":              "CreateVolumePermission.Remove.UserId",
+		"placementgroupname":         "GroupName",
+		"placementgroupstrategy":     "Strategy",
+		"dpdtimeoutseconds":          "Options.TunnelOptions.DPDTimeoutSeconds",
+		"ikeversions":                "Options.TunnelOptions.IKEVersions.Value",
+		"insidetunnelcidr":           "Options.TunnelOptions.TunnelInsideCidr",
+		"insidetunnelipv6cidr":       "Options.TunnelOptions.TunnelInsideIpv6Cidr",
+		"phase1dhgroup":              "Options.TunnelOptions.Phase1DHGroupNumbers.Value",
+		"phase1encryptionalgorithms": "Options.TunnelOptions.Phase1EncryptionAlgorithms.Value",
+		"phase1integrityalgorithms":  "Options.TunnelOptions.Phase1IntegrityAlgorithms.Value",
+		"phase1lifetimeseconds":      "Options.TunnelOptions.Phase1LifetimeSeconds",
+		"phase2dhgroup":              "Options.TunnelOptions.Phase2DHGroupNumbers.Value",
+		"phase2encryptionalgorithms": "Options.TunnelOptions.Phase2EncryptionAlgorithms.Value",
+		"phase2integrityalgorithms":  "Options.TunnelOptions.Phase2IntegrityAlgorithms.Value",
+		"phase2lifetimeseconds":      "Options.TunnelOptions.Phase2LifetimeSeconds",
+		"rekeyfuzzpercentage":        "Options.TunnelOptions.RekeyFuzzPercentage",
+		"rekeymargintimeseconds":     "Options.TunnelOptions.RekeyMarginTimeSeconds",
+		"replaywindowsizepackets":    "Options.TunnelOptions.ReplayWindowSize",
+		"tenancy":                    "InstanceTenancy",
+		"vpceservicename":            "ServiceName",
+		"vpceserviceregion":          "ServiceRegion",
+	},
+	StoredKeys: `acceptervpc allocationid associatepublicipaddress attribute attribute/${attributename} authorizedservice authorizeduser availabilityzone availabilityzoneid
+		cpuoptionsamdsevsnp createaction dhcpoptionsid domain ebsoptimized encrypted imageid imagetype
+		instanceautorecovery instancebandwidthweighting instanceid instancemarkettype instancemetadatatags
+		instanceprofile instancetype internetgatewayid islaunchtemplateresource keypairname keypairtype kmskeyid
+		launchtemplate managedresourceoperator metadatahttpendpoint metadatahttpputresponsehoplimit metadatahttptokens
+		networkaclid networkinterfaceid newinstanceprofile owner parentsnapshot parentvolume permission placementgroup placementgroupname placementgroupstrategy
+		productcode public publicipaddress region requestervpc roledelivery rootdevicetype routetableid securitygroupid snapshotid
+		snapshottime sourceinstancearn subnet subnetid tenancy
+		transitgatewayattachmentid transitgatewayid transitgatewayroutetableid volumeid volumeinitializationrate
+		volumeiops volumesize volumethroughput volumetype vpc vpceservicename vpceserviceowner vpceserviceregion vpcid vpcpeeringconnectionid`,
+	AbsentKeys: "capacityreservationfleet elasticgputype ipamprefixlistresolvertargetid ipv4ipampoolid ipv6ipampoolid outpostarn sourceoutpostarn vpcemultiregion vpceprivatednspreference vpceprivatednsspecifieddomains",
+}

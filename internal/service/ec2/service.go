@@ -17,6 +17,7 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:          "ec2",
 		Handler:       s,
+		Authorization: authorization,
 		Before:        s.before,
 		HandlesDryRun: true,
 		Operations:    slices.Concat(networkOperations(), transitOperations(), machineOperations(), insightsOperations()),

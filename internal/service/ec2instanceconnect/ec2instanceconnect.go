@@ -119,8 +119,9 @@ func (s *Service) reset(_ context.Context, account string) error {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "ec2-instance-connect",
-		Handler: s,
+		Name:          "ec2-instance-connect",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "SendSSHPublicKey", Members: "AvailabilityZone InstanceId InstanceOSUser SSHPublicKey"},
 			{Name: "SendSerialConsoleSSHPublicKey", Members: "InstanceId SSHPublicKey SerialPort"},
@@ -244,4 +245,9 @@ func (s *Service) LastKey(instanceID, user string) (age, left time.Duration, ok 
 	last, ok := s.sent[login{instanceID, user}]
 	age = s.cfg.Clock.Since(last.at)
 	return age, max(keyLife-age, 0), ok && age <= remembered
+}
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Owners: map[string]string{"instance": "ec2", "instance-connect-endpoint": "ec2"},
 }

@@ -68,3 +68,13 @@ func taggingOf(in any) (t imagestore.Tagging) {
 	}
 	return t
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Actions: map[string]string{
+		// The embedded reference is older than the operation. On AWS its action has its own name; here the policies for
+		// pulling an image allow it.
+		"ListImageReferrers": "BatchGetImage",
+	},
+	Tagging: awsapi.Tagging{Action: "TagResource", Source: "https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-using-tags.html"},
+}

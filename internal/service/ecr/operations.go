@@ -13,8 +13,9 @@ func (s *Service) Module() module.Module {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "ecr",
-		Handler: s,
+		Name:          "ecr",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "CreateRepository", Members: "encryptionConfiguration imageScanningConfiguration imageTagMutability imageTagMutabilityExclusionFilters registryId repositoryName tags"},
 			{Name: "DescribeRepositories", Members: "maxResults nextToken registryId repositoryNames"},

@@ -68,6 +68,7 @@ func newWorld(t testing.TB, expected ...string) *world {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
 			w.authorizer = authz.New(authz.Config{
+				Services: []awsapi.Service{users.AWS(), keys.AWS(), new(ecr.Service).AWS()},
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz()}, Store: st,
 
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return w.endpoint, true },

@@ -73,3 +73,8 @@ func taggingOf(in any) (t imagestore.Tagging) {
 	}
 	return t
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Tagging: awsapi.Tagging{Action: "TagResource", Source: "https://docs.aws.amazon.com/AmazonECR/latest/public/ecr-public-using-tags.html"},
+}

@@ -53,7 +53,7 @@ func newWorld(t testing.TB) *world {
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Calling: func(st *store.Store, _ *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
-			authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz()}, Store: st})
+			authorizer = authz.New(authz.Config{Services: []awsapi.Service{users.AWS(), new(ecr.Service).AWS(), new(ecrpublic.Service).AWS()}, Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz()}, Store: st})
 			w.images = imagestore.New(imagestore.Config{Store: st, Blobs: blobs, Clock: w.clock})
 			private = ecr.New(ecr.Config{Store: st, Images: w.images, Clock: w.clock, Log: testkit.Log(t)})
 			w.public = ecrpublic.New(ecrpublic.Config{Store: st, Images: w.images, Token: private.Token, Allowed: authorizer.Allowed, Clock: w.clock})

@@ -15,9 +15,10 @@ const catalogMembers = "catalogData.aboutText catalogData.architectures catalogD
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "ecrpublic",
-		Handler: s,
-		Before:  inHome,
+		Name:          "ecrpublic",
+		Handler:       s,
+		Authorization: authorization,
+		Before:        inHome,
 		Operations: []awsapi.Operation{
 			{Name: "GetAuthorizationToken"},
 			{Name: "CreateRepository", Members: catalogMembers + " repositoryName tags"},

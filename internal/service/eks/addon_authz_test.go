@@ -19,6 +19,7 @@ func TestAddOnsAskForTheirARNAndTheirRoles(t *testing.T) {
 	w := addOnWorld(t)
 	made := w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("vpc-cni")})
 	a := authz.New(authz.Config{
+		Services:  []awsapi.Service{w.svc.AWS()},
 		Policies:  func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false },
 		Resolvers: map[string]authz.Resolver{"eks": w.svc.Authz()},
 	})

@@ -10,7 +10,7 @@ import (
 
 // AWS returns the service's table of operations for the AWS API server.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "eks", Handler: s, Authorization: authorization, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy

@@ -1,10 +1,13 @@
 package elb
 
-import "github.com/drydock-dev/drydock/internal/awsapi"
+import (
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/elbnet"
+)
 
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "elasticloadbalancing", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "elasticloadbalancing", Handler: s, Authorization: awsapi.Authorization{Tagging: elbnet.Tagging}, Refused: refusals(), Operations: []awsapi.Operation{
 		{Name: "CreateLoadBalancer", Members: "AvailabilityZones Listeners LoadBalancerName Scheme SecurityGroups Subnets Tags"},
 		{Name: "DescribeLoadBalancers", Members: "LoadBalancerNames Marker PageSize"},
 		{Name: "DeleteLoadBalancer", Members: "LoadBalancerName"},

@@ -12,6 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
 // Authz provides package authz with the stored attributes of load balancers and everything that
@@ -123,4 +124,16 @@ func below(call *awsapi.Call, parent *string, kind, child string, in []elbv2type
 		out = append(out, tag)
 	}
 	return out
+}
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Actions: map[string]string{
+		// The embedded reference is older than these operations. On AWS their actions have their own names; here the
+		// policies for the listener's actions allow them.
+		"DescribeCapacityReservation": "DescribeLoadBalancerAttributes",
+		"DescribeListenerAttributes":  "DescribeListeners",
+		"ModifyListenerAttributes":    "ModifyListener",
+	},
+	Tagging: elbnet.Tagging,
 }

@@ -23,7 +23,7 @@ func TestAuthorization(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	a := authz.New(authz.Config{Resolvers: map[string]authz.Resolver{"elasticloadbalancing": elbv2.New(elbnet.Config{Store: st}).Authz()}})
+	a := authz.New(authz.Config{Services: []awsapi.Service{new(elbv2.Service).AWS()}, Resolvers: map[string]authz.Resolver{"elasticloadbalancing": elbv2.New(elbnet.Config{Store: st}).Authz()}})
 	const prefix = "arn:aws:elasticloadbalancing:us-east-1:111122223333:"
 	tags := []elbv2types.Tag{{Key: aws.String("elbv2.k8s.aws/cluster"), Value: aws.String("dev")}}
 	for _, tt := range []struct {

@@ -174,3 +174,16 @@ func patternKeys(keys map[string][]string, pattern string) {
 		}
 	}
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Members: map[string]string{
+		"RuleName": "Rule Name",
+	},
+	PassedRoles: map[string][]awsapi.PassedRole{
+		"PutTargets": {{Member: "Targets.RoleArn", Service: "events.amazonaws.com", Source: "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html"}},
+	},
+	Tagging: awsapi.Tagging{Action: "TagResource", Source: "https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html"},
+	StoredKeys: "creatoraccount detail-type detail.eventtypecode detail.service detail.useridentity.principalid " +
+		"eventbusinvocation managedby source targetarn",
+}

@@ -13,8 +13,9 @@ func (s *Service) Module() module.Module {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "events",
-		Handler: s,
+		Name:          "events",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "CreateEventBus", Members: "Description Name Tags"},
 			{Name: "DescribeEventBus", Members: "Name"},

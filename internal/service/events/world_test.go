@@ -82,6 +82,7 @@ func newWorld(t testing.TB, o options) *world {
 				Log: testkit.Log(t),
 			})
 			w.authorizer = authz.New(authz.Config{
+				Services:  []awsapi.Service{users.AWS(), queues.AWS(), topics.AWS(), groups.AWS(), w.events.AWS()},
 				Policies:  users.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "sqs": queues.Authz(), "sns": topics.Module().Resolver, "logs": groups.Authz(), "events": w.events.Authz()},
 				Store:     st,

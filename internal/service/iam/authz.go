@@ -132,3 +132,66 @@ func boundaryKey(boundary string) map[string][]string {
 	}
 	return map[string][]string{"iam:permissionsboundary": {boundary}}
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Targets: map[string]awsapi.Targets{
+		// For lists, IAM's resource is the path, with the list's kind. SAR has none (from memory of IAM's messages:
+		// iam:ListRoles on resource: arn:aws:iam::…:role/).
+		"ListUsers":              {Resources: "user=PathPrefix|'/", Source: "messages of IAM"},
+		"ListGroups":             {Resources: "group=PathPrefix|'/", Source: "messages of IAM"},
+		"ListRoles":              {Resources: "role=PathPrefix|'/", Source: "messages of IAM"},
+		"ListInstanceProfiles":   {Resources: "instance-profile=PathPrefix|'/", Source: "messages of IAM"},
+		"ListPolicies":           {Resources: "policy=PathPrefix|'/", Source: "messages of IAM"},
+		"ListServerCertificates": {Resources: "server-certificate=PathPrefix|'/", Source: "as the lists above"},
+		// SAR names every kind for the tag operations; the identity is the one given.
+		"AddUserToGroup":                     {Resources: "group=GroupName", Source: "SAR"},
+		"RemoveUserFromGroup":                {Resources: "group=GroupName", Source: "SAR"},
+		"ListGroupsForUser":                  {Resources: "user=UserName", Source: "SAR"},
+		"AddRoleToInstanceProfile":           {Resources: "instance-profile=InstanceProfileName", Source: "SAR"},
+		"RemoveRoleFromInstanceProfile":      {Resources: "instance-profile=InstanceProfileName", Source: "SAR"},
+		"ListInstanceProfilesForRole":        {Resources: "role=RoleName", Source: "SAR"},
+		"DeleteVirtualMFADevice":             {Resources: "mfa=SerialNumber", Source: "SAR: sms-mfa is no longer offered"},
+		"CreateOpenIDConnectProvider":        {Resources: "oidc-provider=Url", Source: "SAR: named by the URL without its scheme"},
+		"GetContextKeysForPrincipalPolicy":   {Resources: "user?=PolicySourceArn", Source: "SAR: the principal asked about, of whatever kind"},
+		"GenerateServiceLastAccessedDetails": {Resources: "user=Arn", Source: "SAR: the entity or policy asked about, of whatever kind"},
+		"ListPoliciesGrantingServiceAccess":  {Resources: "user=Arn", Source: "SAR, as above"},
+		"SimulatePrincipalPolicy":            {Resources: "user?=PolicySourceArn", Source: "SAR: the principal simulated, of whatever kind"},
+	},
+	Members: map[string]string{
+		"GroupNameWithPath":           "GroupName",
+		"InstanceProfileNameWithPath": "InstanceProfileName",
+		"MfaTokenIdWithPath":          "SerialNumber VirtualMFADeviceName",
+		"OidcProviderName":            "OpenIDConnectProviderArn",
+		"CertificateNameWithPath":     "ServerCertificateName",
+		"PolicyNameWithPath":          "PolicyArn PolicyName",
+		"RoleNameWithPath":            "RoleName",
+		"SamlProviderName":            "SAMLProviderArn Name",
+		"UserNameWithPath":            "UserName",
+	},
+	ARNs: map[string]func(string) string{
+		// A path and the leading slash of a name become one slash.
+		"user": oneSlash, "group": oneSlash, "role": oneSlash, "policy": oneSlash, "instance-profile": oneSlash, "mfa": oneSlash, "server-certificate": oneSlash,
+		"oidc-provider": func(arn string) string { return strings.Replace(arn, ":oidc-provider/https://", ":oidc-provider/", 1) },
+	},
+	PassedRoles: map[string][]awsapi.PassedRole{
+		"AddRoleToInstanceProfile": {{Member: "RoleName", Service: "ec2.amazonaws.com", Source: "SAR: dependent action"}},
+	},
+	Tagging: awsapi.Tagging{
+		ByType: map[string]string{
+			"user": "TagUser", "role": "TagRole", "policy": "TagPolicy",
+			"instance-profile": "TagInstanceProfile", "oidc-provider": "TagOpenIDConnectProvider", "server-certificate": "TagServerCertificate",
+		},
+		Source: "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html",
+	},
+	KeyMembers: map[string]string{
+		"servicespecificcredentialservicename": "ServiceName",
+		"servicespecificcredentialagedays":     "CredentialAgeDays",
+	},
+	StoredKeys: "passedtoservice permissionsboundary",
+	AbsentKeys: "fido-certification fido-fips-140-2-certification fido-fips-140-3-certification registersecuritykey",
+}
+
+func oneSlash(arn string) string {
+	return strings.Replace(arn, "//", "/", 1)
+}

@@ -58,6 +58,7 @@ func newWorldAt(t *testing.T, c clock.WithTicker) *world {
 		},
 		Used: w.iam.RecordUse,
 		AuthorizeInput: authz.New(authz.Config{
+			Services: []awsapi.Service{w.iam.AWS()},
 			Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st,
 		}).Authorize,
 	})

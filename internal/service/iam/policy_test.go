@@ -163,7 +163,7 @@ func BenchmarkAuthorize(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	az := authz.New(authz.Config{Policies: s.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": s.Authz()}, Store: st})
+	az := authz.New(authz.Config{Services: []awsapi.Service{s.AWS()}, Policies: s.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": s.Authz()}, Store: st})
 	in := &awseks.DeleteClusterInput{Name: aws.String("dev")}
 	call := &awsapi.Call{Service: "eks", Operation: "DeleteCluster", Account: p.Account, Region: "us-east-1", Principal: p}
 	b.ReportAllocs()

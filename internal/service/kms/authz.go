@@ -213,3 +213,22 @@ func (o *grantRecord) constraints() []policy.Condition {
 	}
 	return out
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Actions: map[string]string{
+		// https://docs.aws.amazon.com/kms/latest/APIReference/API_ReEncrypt.html: also kms:ReEncryptTo, which the service
+		// adds
+		"ReEncrypt": "ReEncryptFrom",
+	},
+	Tagging: awsapi.Tagging{
+		Action: "TagResource",
+		Free:   []string{"CreateKey"}, // the service adds the check itself, with its condition keys
+		Source: "https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html",
+	},
+	StoredKeys: `bypasspolicylockoutsafetycheck calleraccount customermasterkeyspec customermasterkeyusage datakeypairspec
+		encryptionalgorithm encryptioncontext:${encryptioncontextkey} encryptioncontextkeys grantconstraintsourcearn grantconstrainttype
+		granteeprincipal granteeserviceprincipal grantisforawsresource grantoperations keyagreementalgorithm keyorigin keyspec keyusage macalgorithm
+		messagetype multiregion multiregionkeytype reencryptonsamekey requestalias resourcealiases retiringprincipal
+		retiringserviceprincipal rotationperiodindays schedulekeydeletionpendingwindowindays signingalgorithm viaservice`,
+}

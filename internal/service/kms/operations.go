@@ -7,6 +7,7 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:          "kms",
 		Handler:       s,
+		Authorization: authorization,
 		HandlesDryRun: true,
 		Refused: []awsapi.Refusal{
 			{Operations: "ConnectCustomKeyStore CreateCustomKeyStore DeleteCustomKeyStore DescribeCustomKeyStores DisconnectCustomKeyStore UpdateCustomKeyStore", Why: "custom key stores are not supported"},

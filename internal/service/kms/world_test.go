@@ -54,6 +54,7 @@ func newWorld(t testing.TB, clk clock.WithTicker, st *store.Store) *world {
 				PrincipalExists: w.principalExists,
 			})
 			w.authorizer = authz.New(authz.Config{
+				Services:  []awsapi.Service{w.iam.AWS(), w.kms.AWS()},
 				Policies:  w.iam.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz(), "kms": w.kms.Authz()},
 				Store:     st,

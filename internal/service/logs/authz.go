@@ -92,3 +92,11 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	}
 	return []authz.Target{t}, true
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Members: map[string]string{
+		"LogGroupName": "logGroupName",
+	},
+	Tagging: awsapi.Tagging{Action: "TagResource", Source: "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html"},
+}

@@ -13,8 +13,9 @@ func (s *Service) Module() module.Module {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "logs",
-		Handler: s,
+		Name:          "logs",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "CreateLogGroup", Members: "deletionProtectionEnabled kmsKeyId logGroupClass logGroupName tags", Except: "logGroupClass DELIVERY"},
 			{Name: "DeleteLogGroup", Members: "logGroupName"},

@@ -71,6 +71,7 @@ func newWorld(t testing.TB, o options) *world {
 			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
 			w.logs = logs.New(logs.Config{Store: st, Bytes: w.bytes, KMS: awscall.KMS{API: front}, Limit: o.limit, Clock: w.clock, Log: testkit.Log(t)})
 			w.authorizer = authz.New(authz.Config{
+				Services:  []awsapi.Service{users.AWS(), keys.AWS(), w.logs.AWS()},
 				Policies:  users.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "logs": w.logs.Authz()},
 				Store:     st,

@@ -63,3 +63,10 @@ func (o *org) arnOf(id string) *string {
 	}
 	return o.arn("account", id)
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	KeyMembers: map[string]string{
+		"policytype": "Type|Filter|PolicyType",
+	},
+}

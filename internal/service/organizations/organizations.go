@@ -59,7 +59,7 @@ func (s *Service) Module() module.Module {
 func (s *Service) AWS() awsapi.Service {
 	const paged = " MaxResults NextToken"
 	return awsapi.Service{
-		Name: "organizations", Handler: s,
+		Name: "organizations", Handler: s, Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "CreateOrganization", Members: "FeatureSet", Except: "FeatureSet CONSOLIDATED_BILLING"},
 			{Name: "DescribeOrganization"},

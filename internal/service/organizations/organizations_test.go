@@ -42,6 +42,7 @@ func newWorld(t *testing.T) *world {
 			orgs := organizations.New(organizations.Config{Store: st, CreateAccount: users.CreateMemberAccount})
 			keys := kms.New(kms.Config{Store: st})
 			authorizer = authz.New(authz.Config{
+				Services: []awsapi.Service{users.AWS(), orgs.AWS(), keys.AWS()},
 				Policies: users.PoliciesOf, Controls: orgs.Controls, Organization: orgs.Organization, Resolvers: map[string]authz.Resolver{"iam": users.Authz()}, Store: st,
 			})
 			authorizer.Register("organizations", orgs.Module().Resolver)

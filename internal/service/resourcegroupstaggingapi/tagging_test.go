@@ -62,7 +62,7 @@ func newServer(t *testing.T) *testkit.Server {
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			log := testkit.Log(t)
 			users = iam.New(iam.Config{Store: st, Log: log})
-			authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Store: st})
+			authorizer = authz.New(authz.Config{Services: []awsapi.Service{users.AWS(), new(ec2.Service).AWS(), new(sqs.Service).AWS(), new(ssm.Service).AWS(), new(logs.Service).AWS(), new(kms.Service).AWS(), new(events.Service).AWS(), new(elbv2.Service).AWS(), new(ecr.Service).AWS()}, Policies: users.PoliciesOf, Store: st})
 			modules := []module.Module{
 				users.Module(), ec2.New(ec2.Config{Store: st, Log: log}).Module(nil), sqs.New(sqs.Config{Store: st, Bytes: bytes, Log: log}).Module(),
 				ssm.New(ssm.Config{Store: st, Log: log}).Module(nil), logs.New(logs.Config{Store: st, Bytes: bytes, Log: log}).Module(),

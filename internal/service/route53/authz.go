@@ -102,3 +102,11 @@ func changeKeys(b *route53types.ChangeBatch) map[string][]string {
 		"route53:changeresourcerecordsetsactions":               actions,
 	}
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Members: map[string]string{
+		"Id": "HostedZoneId Id",
+	},
+	StoredKeys: "changeresourcerecordsetsactions changeresourcerecordsetsnormalizedrecordnames changeresourcerecordsetsrecordtypes vpcs",
+}

@@ -20,8 +20,9 @@ const changeMembers = `ChangeBatch.Comment ChangeBatch.Changes.Action
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "route53",
-		Handler: s,
+		Name:          "route53",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "CreateHostedZone", Members: "CallerReference HostedZoneConfig Name VPC"},
 			{Name: "GetHostedZone", Members: "Id"},

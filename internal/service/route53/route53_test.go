@@ -45,7 +45,7 @@ func newWorld(t testing.TB) *world {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			network := ec2.New(ec2.Config{Store: st, Log: testkit.Log(t)})
 			w.dns = route53.New(route53.Config{Store: st, EC2: awscall.EC2{API: front}, Clock: w.clock})
-			authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "ec2": network.Authz()}, Store: st})
+			authorizer = authz.New(authz.Config{Services: []awsapi.Service{users.AWS(), network.AWS(), w.dns.AWS()}, Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "ec2": network.Authz()}, Store: st})
 			authorizer.Register("route53", w.dns.Module().Resolver)
 			return []awsapi.Service{users.AWS(), network.AWS(), w.dns.AWS()}
 		},

@@ -242,3 +242,56 @@ func keysOf(call *awsapi.Call, in any) map[string][]string {
 	setTags(keys, tags, requestTag)
 	return keys
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Actions: map[string]string{
+		// https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+		"ListObjects":                        "ListBucket",
+		"ListObjectsV2":                      "ListBucket",
+		"HeadBucket":                         "ListBucket",
+		"HeadObject":                         "GetObject",
+		"CopyObject":                         "PutObject",
+		"CreateMultipartUpload":              "PutObject",
+		"UploadPart":                         "PutObject",
+		"CompleteMultipartUpload":            "PutObject",
+		"ListBuckets":                        "ListAllMyBuckets",
+		"DeleteObjects":                      "DeleteObject",
+		"UploadPartCopy":                     "PutObject",
+		"ListParts":                          "ListMultipartUploadParts",
+		"ListMultipartUploads":               "ListBucketMultipartUploads",
+		"ListObjectVersions":                 "ListBucketVersions",
+		"GetBucketAccelerateConfiguration":   "GetAccelerateConfiguration",
+		"PutBucketAccelerateConfiguration":   "PutAccelerateConfiguration",
+		"GetBucketCors":                      "GetBucketCORS",
+		"PutBucketCors":                      "PutBucketCORS",
+		"DeleteBucketCors":                   "PutBucketCORS",
+		"GetBucketEncryption":                "GetEncryptionConfiguration",
+		"PutBucketEncryption":                "PutEncryptionConfiguration",
+		"DeleteBucketEncryption":             "PutEncryptionConfiguration",
+		"GetBucketLifecycleConfiguration":    "GetLifecycleConfiguration",
+		"PutBucketLifecycleConfiguration":    "PutLifecycleConfiguration",
+		"DeleteBucketLifecycle":              "PutLifecycleConfiguration",
+		"GetBucketNotificationConfiguration": "GetBucketNotification",
+		"GetBucketReplication":               "GetReplicationConfiguration",
+		"GetObjectLockConfiguration":         "GetBucketObjectLockConfiguration",
+		"PutObjectLockConfiguration":         "PutBucketObjectLockConfiguration",
+		"GetPublicAccessBlock":               "GetBucketPublicAccessBlock",
+		"PutPublicAccessBlock":               "PutBucketPublicAccessBlock",
+		"DeletePublicAccessBlock":            "PutBucketPublicAccessBlock",
+		"DeleteBucketTagging":                "PutBucketTagging",
+		"DeleteBucketOwnershipControls":      "PutBucketOwnershipControls",
+	},
+	Members: map[string]string{
+		"BucketName": "Bucket",
+		"ObjectName": "Key",
+	},
+	StoredKeys: `accessgrantsinstancearn accesspointnetworkorigin authtype dataaccesspointaccount dataaccesspointarn delimiter
+		existingobjecttag/<key> if-match if-none-match locationconstraint max-keys object-lock-legal-hold object-lock-mode
+		object-lock-remaining-retention-days object-lock-retain-until-date objectcreationoperation prefix requestobjecttag/<key>
+		requestobjecttagkeys resourceaccount signatureage signatureversion tlsversion versionid x-amz-acl x-amz-bucket-namespace x-amz-content-sha256
+		x-amz-copy-source x-amz-grant-full-control x-amz-grant-read x-amz-grant-read-acp x-amz-grant-write x-amz-grant-write-acp
+		x-amz-metadata-directive x-amz-object-ownership x-amz-server-side-encryption x-amz-server-side-encryption-aws-kms-key-id
+		x-amz-server-side-encryption-customer-algorithm x-amz-storage-class x-amz-website-redirect-location`,
+	AbsentKeys: "accesspointtag/${tagkey} buckettag/${tagkey}",
+}

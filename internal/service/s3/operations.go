@@ -35,8 +35,9 @@ func (s *Service) AWS() awsapi.Service {
 		return o
 	}
 	return awsapi.Service{
-		Name:    "s3",
-		Handler: s,
+		Name:          "s3",
+		Handler:       s,
+		Authorization: authorization,
 		Anonymous: func(bucket string) (string, bool) {
 			b, err := s.lookup(s.store, "", "", bucket)
 			return b.key.Region, err == nil

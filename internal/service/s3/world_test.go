@@ -65,6 +65,7 @@ func newWorld(t testing.TB, o options) *world {
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			authorizer = authz.New(authz.Config{
+				Services:       []awsapi.Service{users.AWS(), new(kms.Service).AWS(), new(s3.Service).AWS()},
 				Policies:       users.PoliciesOf,
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return w.endpoint, true },
 			})

@@ -86,3 +86,12 @@ func setKeyARN(keys map[string][]string, call *awsapi.Call, id *string) {
 	}
 	keys["secretsmanager:kmskeyarn"] = []string{name}
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Members: map[string]string{
+		"SecretId": "SecretId Name",
+	},
+	Tagging:    awsapi.Tagging{Action: "TagResource", Source: "https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html"},
+	StoredKeys: "addreplicaregions externalsecretrotationrolearn forceoverwritereplicasecret kmskeyarn modifyrotationrules resource/allowrotationlambdaarn resource/type secretid secretprimaryregion type",
+}

@@ -17,8 +17,9 @@ func (s *Service) Module() module.Module {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "secretsmanager",
-		Handler: s,
+		Name:          "secretsmanager",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "CreateSecret", Members: "ClientRequestToken Description KmsKeyId Name SecretBinary SecretString Tags"},
 			{Name: "DescribeSecret", Members: "SecretId"},

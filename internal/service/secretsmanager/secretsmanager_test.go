@@ -47,6 +47,7 @@ func newWorld(t *testing.T, endpoint string) *world {
 			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
 			secrets := secretsmanager.New(secretsmanager.Config{Store: st, KMS: awscall.KMS{API: front}, API: front, Clock: w.clock})
 			authorizer = authz.New(authz.Config{
+				Services: []awsapi.Service{users.AWS(), keys.AWS(), secrets.AWS()},
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz()}, Store: st,
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return endpoint, true },
 			})

@@ -50,8 +50,9 @@ func New(cfg Config) *Service {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "servicequotas",
-		Handler: s,
+		Name:          "servicequotas",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "ListServices", Members: "MaxResults NextToken"},
 			{Name: "ListServiceQuotas", Members: "MaxResults NextToken QuotaAppliedAtLevel QuotaCode ServiceCode"},
@@ -107,4 +108,11 @@ func (s *Service) quota(ctx context.Context, sc scope, service *string, code str
 		return p, all[i], nil
 	}
 	return nil, quotas.Quota{}, errNoQuota()
+}
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	KeyMembers: map[string]string{
+		"service": "ServiceCode",
+	},
 }

@@ -44,3 +44,14 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	}
 	return []authz.Target{{Type: "topic", ID: at.arn(topic)}}, true
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Actions: map[string]string{
+		"PublishBatch": "Publish",
+	},
+	Members: map[string]string{
+		"TopicName": "TopicArn ResourceArn TargetArn Name",
+	},
+	Tagging: awsapi.Tagging{Action: "TagResource", Source: "https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html"},
+}

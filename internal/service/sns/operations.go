@@ -17,8 +17,9 @@ func (s *Service) Module() module.Module {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "sns",
-		Handler: s,
+		Name:          "sns",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "CreateTopic", Members: "Attributes Name Tags", Except: "attributes other than DisplayName and Policy"},
 			{Name: "DeleteTopic", Members: "TopicArn"},

@@ -52,6 +52,7 @@ func newWorld(t *testing.T, endpoint string) *world {
 			queues := sqs.New(sqs.Config{Store: st, Bytes: bytes, Log: testkit.Log(t)})
 			topics := sns.New(sns.Config{Store: st, SQS: awscall.SQS{API: front}, Log: testkit.Log(t)})
 			authorizer = authz.New(authz.Config{
+				Services: []awsapi.Service{users.AWS(), queues.AWS(), topics.AWS()},
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "sqs": queues.Authz()}, Store: st,
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return endpoint, true },
 			})

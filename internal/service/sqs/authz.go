@@ -2,6 +2,7 @@ package sqs
 
 import (
 	"context"
+	"strings"
 
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -67,4 +68,32 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		}
 	}
 	return nil, false
+}
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Actions: map[string]string{
+		// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-api-permissions-reference.html
+		"SendMessageBatch":             "SendMessage",
+		"DeleteMessageBatch":           "DeleteMessage",
+		"ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+	},
+	Members: map[string]string{
+		"QueueName": "QueueName QueueUrl",
+	},
+	ARNs:    map[string]func(string) string{"queue": queueARN},
+	Tagging: awsapi.Tagging{Action: "TagQueue", Source: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html"},
+}
+
+// queueARN handles queue URLs, which end in ACCOUNT/NAME. The account may be another one.
+func queueARN(arn string) string {
+	f := strings.SplitN(arn, ":", 6)
+	if i := strings.LastIndexByte(arn, '/'); len(f) == 6 && i >= 0 {
+		f[5] = arn[i+1:]
+		if account := arn[strings.LastIndexByte(arn[:i], '/')+1 : i]; len(account) == 12 && strings.Trim(account, "0123456789") == "" {
+			f[4] = account
+		}
+		return strings.Join(f, ":")
+	}
+	return arn
 }

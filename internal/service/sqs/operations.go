@@ -13,8 +13,9 @@ func (s *Service) Module() module.Module {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "sqs",
-		Handler: s,
+		Name:          "sqs",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "CreateQueue", Members: "Attributes QueueName tags"},
 			{Name: "GetQueueUrl", Members: "QueueName QueueOwnerAWSAccountId"},

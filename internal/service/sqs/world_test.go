@@ -83,6 +83,7 @@ func newWorld(t testing.TB, o options) *world {
 			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
 			w.sqs = sqs.New(sqs.Config{Store: st, Bytes: w.bytes, KMS: awscall.KMS{API: front}, Clock: clk, Pause: o.pause, Draining: server.Draining, Log: testkit.Log(t)})
 			w.authorizer = authz.New(authz.Config{
+				Services:  []awsapi.Service{users.AWS(), keys.AWS(), w.sqs.AWS()},
 				Policies:  users.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "sqs": w.sqs.Authz()},
 				Store:     st,

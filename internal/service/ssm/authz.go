@@ -205,3 +205,65 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	}
 	return authz.Resource{ARN: scope{regional.At(account, region)}.arn(p.Name), Tags: p.Tags}, true
 }
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Targets: map[string]awsapi.Targets{
+		// A parameter is identified by its name or its ARN, and a list of paths by its path.
+		"GetParametersByPath":                   {Resources: "parameter=Path", Source: "SAR, https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-access.html"},
+		"AddTagsToResource":                     {Resources: "parameter=ResourceId", Source: "SAR: of ResourceType Parameter; the service knows those of documents"},
+		"RemoveTagsFromResource":                {Resources: "parameter=ResourceId", Source: "SAR, as above"},
+		"ListTagsForResource":                   {Resources: "parameter=ResourceId", Source: "SAR, as above"},
+		"GetParameter":                          {Resources: "parameter=Name", Source: "SAR"},
+		"GetParameters":                         {Resources: "parameter=Names", Source: "SAR"},
+		"GetParameterHistory":                   {Resources: "parameter=Name", Source: "SAR"},
+		"DescribeParameters":                    {Source: "SAR: no resource"},
+		"CreateDocument":                        {Resources: "document=Name", Source: "SAR"},
+		"GetServiceSetting":                     {Resources: "servicesetting=SettingId", Source: "SAR"},
+		"UpdateServiceSetting":                  {Resources: "servicesetting=SettingId", Source: "SAR; the service adds the role that it passes"},
+		"ResetServiceSetting":                   {Resources: "servicesetting=SettingId", Source: "SAR"},
+		"ListDocuments":                         {Source: "SAR: no resource"},
+		"ResumeSession":                         {Resources: "session=SessionId", Source: "SAR"},
+		"TerminateSession":                      {Resources: "session=SessionId", Source: "SAR"},
+		"GetConnectionStatus":                   {Resources: "instance=Target", Source: "SAR"},
+		"DescribeSessions":                      {Source: "SAR: no resource"},
+		"DescribeInstanceInformation":           {Source: "SAR: no resource"},
+		"ListAssociations":                      {Source: "SAR: no resource"},
+		"PutInventory":                          {Source: "SAR: no resource; the service knows ssm:InventoryTypeName"},
+		"ListInventoryEntries":                  {Source: "SAR: no resource"},
+		"GetInventory":                          {Source: "SAR: no resource"},
+		"GetInventorySchema":                    {Source: "SAR: no resource"},
+		"DeleteInventory":                       {Source: "SAR: no resource"},
+		"StartAssociationsOnce":                 {Resources: "association=AssociationIds", Source: "SAR"},
+		"DescribeAssociation":                   {Resources: "association?=AssociationId document?=Name instance?=InstanceId", Source: "SAR"},
+		"DeleteAssociation":                     {Resources: "association?=AssociationId document?=Name instance?=InstanceId", Source: "SAR"},
+		"DescribeInstanceAssociationsStatus":    {Resources: "instance=InstanceId", Source: "SAR"},
+		"DescribeEffectiveInstanceAssociations": {Resources: "instance=InstanceId", Source: "SAR"},
+	},
+	Members: map[string]string{
+		"DocumentName":                     "Name DocumentName",
+		"ParameterNameWithoutLeadingSlash": "Name Names",
+	},
+	Owners: map[string]string{"instance": "ec2"},
+	ARNs: map[string]func(string) string{
+		// A path and the leading slash of a name become one slash.
+		"parameter": func(arn string) string {
+			return publicParameter(strings.Replace(arn, ":parameter//", ":parameter/", 1))
+		},
+		"servicesetting": func(arn string) string { return strings.Replace(arn, ":servicesetting//", ":servicesetting/", 1) },
+	},
+	Tagging:    awsapi.Tagging{Action: "AddTagsToResource", Source: "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html"},
+	StoredKeys: "documentcategories documenttype inventorytypename sessiondocumentaccesscheck resourcetag/aws:ssmmessages:session-id resourcetag/aws:ssmmessages:target-id",
+	AbsentKeys: "accessrequestid",
+}
+
+// publicParameter removes the account from the ARN of a parameter that AWS publishes.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html
+func publicParameter(arn string) string {
+	f := strings.SplitN(arn, ":", 6)
+	if len(f) == 6 && strings.HasPrefix(f[5], "parameter/aws/") {
+		f[4] = ""
+		return strings.Join(f, ":")
+	}
+	return arn
+}

@@ -36,6 +36,7 @@ func withUsers(t *testing.T) (owner aws.Config, user func(name, statements strin
 			secrets := secretsmanager.New(secretsmanager.Config{Store: st, KMS: awscall.KMS{API: front}}).Module()
 			params := ssm.New(ssm.Config{Store: st, KMS: awscall.KMS{API: front}, Secrets: awscall.SecretsManager{API: front}})
 			authorizer = authz.New(authz.Config{
+				Services: []awsapi.Service{users.AWS(), keys.AWS(), params.AWS(), secrets.Service},
 				Policies: users.PoliciesOf, Store: st,
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "ssm": params.Authz(), "secretsmanager": secrets.Resolver},
 			})

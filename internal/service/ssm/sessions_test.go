@@ -238,7 +238,7 @@ func newWorld(t testing.TB, clock clock.WithTicker) *world {
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			w.users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
-			authorizer = authz.New(authz.Config{Policies: w.users.PoliciesOf, Store: st})
+			authorizer = authz.New(authz.Config{Services: []awsapi.Service{w.users.AWS(), new(kms.Service).AWS(), new(logs.Service).AWS(), new(s3.Service).AWS(), new(sns.Service).AWS(), new(sqs.Service).AWS(), new(ssm.Service).AWS()}, Policies: w.users.PoliciesOf, Store: st})
 			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
 			groups := logs.New(logs.Config{Store: st, Bytes: events, KMS: awscall.KMS{API: front}, Log: testkit.Log(t)})
 			buckets := s3.New(s3.Config{Store: st, Blobs: blobs, KMS: awscall.KMS{API: front}, Authorize: authorizer.AuthorizeTargets, Log: testkit.Log(t)})

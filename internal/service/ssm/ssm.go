@@ -105,8 +105,9 @@ func New(cfg Config) *Service {
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name:    "ssm",
-		Handler: s,
+		Name:          "ssm",
+		Handler:       s,
+		Authorization: authorization,
 		Operations: []awsapi.Operation{
 			{Name: "GetParameter", Members: "Name WithDecryption"},
 			{Name: "GetParameters", Members: "Names WithDecryption"},

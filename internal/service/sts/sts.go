@@ -95,7 +95,7 @@ func New(cfg Config) *Service {
 // AWS declares the operations that the service answers. AssumeRole checks its authorization itself,
 // because it must first validate the request and determine what the session inherits.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "sts", Handler: s, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "sts", Handler: s, Authorization: authorization, Operations: []awsapi.Operation{
 		{Name: "GetCallerIdentity"},
 		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags TransitiveTagKeys SourceIdentity SerialNumber TokenCode"},
 		{Name: "AssumeRoleWithWebIdentity", Unsigned: true, WebIdentity: webIdentity, Members: "RoleArn RoleSessionName WebIdentityToken DurationSeconds Policy PolicyArns"},

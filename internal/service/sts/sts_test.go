@@ -50,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	w := &world{clock: clocktesting.NewFakeClock(time.Now()), issuers: map[string][]byte{}, iam: iam.New(iam.Config{Store: st, Log: testkit.Log(t)})}
-	w.authorizer = authz.New(authz.Config{Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st,
+	w.authorizer = authz.New(authz.Config{Services: []awsapi.Service{w.iam.AWS(), new(sts.Service).AWS()}, Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st,
 		EndpointPolicy: func(_ context.Context, account, region, id string) (string, bool) {
 			return w.endpoint, account == "999999999999" && region == "eu-west-1" && id == "vpce-1"
 		},

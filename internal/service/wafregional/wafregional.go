@@ -33,7 +33,7 @@ func (s *Service) Module() module.Module { return module.Module{Service: s.AWS()
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name: "wafregional", Handler: s,
+		Name: "wafregional", Handler: s, Authorization: authorization,
 		Operations: []awsapi.Operation{{Name: "GetWebACLForResource", Members: "ResourceArn"}},
 		Refused: []awsapi.Refusal{{
 			Operations: "CreateWebACL AssociateWebACL DisassociateWebACL",
@@ -64,4 +64,11 @@ func errARN() error {
 // [seen] kubernetes-sigs/aws-load-balancer-controller#758
 func errNoResource() error {
 	return &waftypes.WAFNonexistentItemException{Message: aws.String("The referenced item does not exist.")}
+}
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Targets: map[string]awsapi.Targets{
+		"GetWebACLForResource": {Resources: "loadbalancer/app/=ResourceArn", Source: "SAR"},
+	},
 }

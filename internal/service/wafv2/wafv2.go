@@ -33,7 +33,7 @@ func (s *Service) Module() module.Module { return module.Module{Service: s.AWS()
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
-		Name: "wafv2", Handler: s,
+		Name: "wafv2", Handler: s, Authorization: authorization,
 		Operations: []awsapi.Operation{{Name: "GetWebACLForResource", Members: "ResourceArn"}},
 		Refused: []awsapi.Refusal{{
 			Operations: "CreateWebACL AssociateWebACL DisassociateWebACL",
@@ -66,4 +66,12 @@ func errARN(name string) error {
 // [seen] kubernetes-sigs/aws-load-balancer-controller#2022
 func errNoResource() error {
 	return &waftypes.WAFNonexistentItemException{Message: aws.String("AWS WAF couldn’t perform the operation because your resource doesn’t exist.")}
+}
+
+// authorization corrects the service authorization reference.
+var authorization = awsapi.Authorization{
+	Targets: map[string]awsapi.Targets{
+		// SAR also requires the web ACL, but no web ACLs exist here.
+		"GetWebACLForResource": {Resources: "loadbalancer/app/=ResourceArn", Source: "SAR"},
+	},
 }

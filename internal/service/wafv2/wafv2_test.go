@@ -30,7 +30,7 @@ func newServer(t *testing.T) *testkit.Server {
 	return testkit.NewServer(t, testkit.Config{
 		Services: func(st *store.Store) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
-			authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz()}, Store: st})
+			authorizer = authz.New(authz.Config{Services: []awsapi.Service{users.AWS(), new(wafv2.Service).AWS()}, Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz()}, Store: st})
 			waf := wafv2.New(func(account, region, arn string) bool {
 				return strings.HasPrefix(arn, "arn:aws:elasticloadbalancing:"+region+":"+account+":loadbalancer/app/web")
 			})

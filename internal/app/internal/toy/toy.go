@@ -30,10 +30,15 @@ func New() *Service { return &Service{repositories: map[place]ecrpublictypes.Rep
 
 // AWS returns the operation table.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "ecrpublic", Handler: s, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "ecrpublic", Handler: s, Authorization: authorization, Operations: []awsapi.Operation{
 		{Name: "CreateRepository", Members: "repositoryName"},
 		{Name: "DescribeRepositories"},
 	}}
+}
+
+// authorization corrects the service authorization reference: it names no resource for a list of all repositories.
+var authorization = awsapi.Authorization{
+	Targets: map[string]awsapi.Targets{"DescribeRepositories": {Resources: "repository='toys", Source: "the toy"}},
 }
 
 // Module declares the service to the daemon.
