@@ -45,8 +45,9 @@ type Config struct {
 
 // A Network is between clients, load balancers and targets. Dial and Runs are required.
 type Network struct {
-	// Dial connects from a load balancer's network interface to a target. Its errors are those of net.Dial. If the network
-	// drops the packets, it waits before it returns an error that is a timeout.
+	// Dial connects from a load balancer's network interface to a target. The connection's local address is that of the
+	// interface, whatever the target sees. Its errors are those of net.Dial. If the network drops the packets, it waits before
+	// it returns an error that is a timeout.
 	Dial func(ctx context.Context, account, region string, to Destination) (net.Conn, error)
 	// Runs reports whether programs run behind a target. Targets behind which none run are not checked.
 	Runs func(account, region string, to Destination) bool

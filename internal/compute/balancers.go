@@ -88,10 +88,14 @@ func (m *Machines) DialTarget(ctx context.Context, account, region string, to ba
 	}
 	now := m.network.clock.Now()
 	var v *reach.Verdict
+	var own netip.Addr
 	for _, t := range []time.Time{now.Add(-recentEnough), now} {
 		s, err := m.network.since(ctx, account, region, t)
 		if err != nil {
 			return nil, err
+		}
+		if e, ok := s.Get(to.Interface).(*reach.Interface); ok && len(e.Addresses) > 0 {
+			own = e.Addresses[0].Private
 		}
 		if v = s.CheckTarget(flow, to.Client); v.Reachable {
 			break
@@ -105,13 +109,29 @@ func (m *Machines) DialTarget(ctx context.Context, account, region string, to ba
 		if to.Instance != "" {
 			at = in.PrivateIP
 		}
-		return m.dialBox(ctx, inside.Socket{Network: to.Network, Interface: to.Interface, Address: netip.AddrPortFrom(at, to.Port)})
+		if to.Client.Is4() != at.Is4() {
+			to.Client = netip.Addr{}
+		}
+		c, err := m.dialBox(ctx, inside.Socket{Network: to.Network, Interface: to.Interface, Address: netip.AddrPortFrom(at, to.Port), Client: to.Client})
+		if tcp, ok := c.(*net.TCPConn); ok && err == nil && to.Client.IsValid() {
+			return preserved{tcp, net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))}, nil
+		}
+		return c, err
 	}
 	if id, address, ok := instanceAt(v); ok && to.Network == "" {
 		return m.enter(ctx, id, address, int(to.Port), v)
 	}
 	return nil, refusedBy(to.Host(), int(to.Port)) // no program runs there
 }
+
+// A preserved connection has the client's address in the network.
+type preserved struct {
+	*net.TCPConn
+	own net.Addr
+}
+
+// LocalAddr returns the address of the load balancer's network interface.
+func (c preserved) LocalAddr() net.Addr { return c.own }
 
 // dialBox connects from a network interface that AWS manages to a machine that runs containers. An interface that the
 // network does not have yet is new.

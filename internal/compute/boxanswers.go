@@ -185,28 +185,32 @@ func (n *boxNetwork) servePackets(flows *balancer.Flows[boxFlow], d inside.Datag
 		return
 	}
 	flows.Send(boxFlow{d.Interface, d.Remote, d.Service}, d.Data, func(ctx context.Context) (net.Conn, error) {
-		return n.machines.connectPackets(ctx, in, n.nameOf(in, d.Service.Addr()), d.Service.Port(), d.Remote.Port())
+		return n.machines.connectPackets(ctx, in, n.nameOf(in, d.Service.Addr()), d.Service, d.Remote)
 	}, answer)
 }
 
-// connectPackets returns a connection for an instance's datagrams to a target of a load balancer.
-func (m *Machines) connectPackets(ctx context.Context, in machine.Instance, host string, port, from uint16) (net.Conn, error) {
+// connectPackets returns a connection for datagrams of an instance, or of a pod on it, to a target of a load balancer.
+func (m *Machines) connectPackets(ctx context.Context, in machine.Instance, host string, to, from netip.AddrPort) (net.Conn, error) {
 	s, err := m.network.since(ctx, in.Account, in.Region, m.network.clock.Now().Add(-recentEnough))
 	if err != nil {
 		return nil, err
 	}
-	v := s.CheckName(reach.Flow{From: reach.At(in.ID), Protocol: reach.UDP, Port: port}, host)
+	flow := reach.Flow{From: reach.At(in.ID), Protocol: reach.UDP, Port: to.Port()}
+	if asPod(s, in, from.Addr(), to.Addr()) {
+		flow.From.Address = from.Addr()
+	}
+	v := s.CheckName(flow, host)
 	if !v.Reachable {
-		return nil, refusal(v, in, host, int(port))
+		return nil, refusal(v, in, host, int(to.Port()))
 	}
 	client := in.PrivateIP
 	for _, h := range v.Forward {
 		if lb := s.LoadBalancerOf(h.ID); lb != nil {
-			return m.cfg.Balancers.ConnectPackets(ctx, in.Account, in.Region, lb.Name, port, netip.AddrPortFrom(client, from))
+			return m.cfg.Balancers.ConnectPackets(ctx, in.Account, in.Region, lb.Name, to.Port(), netip.AddrPortFrom(client, from.Port()))
 		}
 		if h.Out != nil {
 			client = h.Out.Source
 		}
 	}
-	return nil, refusal(v, in, host, int(port))
+	return nil, refusal(v, in, host, int(to.Port()))
 }

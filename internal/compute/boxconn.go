@@ -128,13 +128,14 @@ func (n *boxNetwork) lead(c *boxConn, metadata *handoff) {
 		return
 	}
 	name := n.nameOf(c.in, to.Addr())
+	from, _ := netip.ParseAddrPort(c.RemoteAddr().String())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	backend, err := n.guests.dial(ctx, c.in, name, int(to.Port()))
+	backend, err := n.guests.dial(machine.WithSource(ctx, from.Addr()), c.in, name, int(to.Port()))
 	if err != nil {
 		n.log.Debug("a connection of a machine was refused", "instance", c.in.ID, "to", name, "port", to.Port(), "err", err)
 		n.learn(ctx, c.in, name, to.Addr())
-		if silent(err) && node.DecisionOf(err) != nil { // the network has just changed; a target that does not answer may do so later
+		if silent(err) && node.DecisionOf(err) != nil && n.dropped(ctx, c.in, name, to.Port()) { // the network has just changed; a target that does not answer may do so later
 			if err := n.darken(ctx, map[string][]netip.AddrPort{c.in.ID: {to}}); err != nil {
 				n.log.Warn("the network of machines that run containers could not be changed", "err", err)
 			}

@@ -284,9 +284,9 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Ins
 			if slices.Contains(guests[a].ports, port) {
 				continue
 			}
-			v, err := n.machines.network.checkIn(ctx, s, in, host, int(port))
+			v, err := n.machines.network.checkIn(ctx, s, in, netip.Addr{}, host, int(port))
 			// After an error, the connection itself is decided.
-			if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, host, int(port))) {
+			if err == nil && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && drops(v, in, host, int(port)) {
 				out = append(out, netip.AddrPortFrom(a, port))
 			}
 		}
@@ -325,7 +325,7 @@ func (n *boxNetwork) learn(ctx context.Context, in machine.Instance, name string
 		for _, a := range learned {
 			host := answers.host(in.VPCID, a, name)
 			for _, port := range answers.at(in.VPCID, a) {
-				if _, err := n.machines.network.decide(ctx, other, host, int(port)); err != nil && silent(err) {
+				if n.dropped(ctx, other, host, port) {
 					dark[id] = append(dark[id], netip.AddrPortFrom(a, port))
 				}
 			}
@@ -334,6 +334,12 @@ func (n *boxNetwork) learn(ctx context.Context, in machine.Instance, name string
 	if err := n.darken(ctx, dark); err != nil && ctx.Err() == nil {
 		n.log.Warn("the network of machines that run containers could not be changed", "err", err)
 	}
+}
+
+// dropped reports whether the network drops all packets of an instance to a host.
+func (n *boxNetwork) dropped(ctx context.Context, in machine.Instance, host string, port uint16) bool {
+	v, err := n.machines.network.check(ctx, in, host, int(port))
+	return err == nil && drops(v, in, host, int(port))
 }
 
 // darken adds dark addresses of instances to the network as it is. The next state has them, too.

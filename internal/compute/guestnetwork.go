@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ type recentNetwork struct {
 type target struct {
 	instance, host string
 	port           int
+	pod            netip.Addr // that connects, if it is one
 }
 
 func newGuestNetwork(network func(ctx context.Context, account, region string) (*reach.Snapshot, error), patience time.Duration, c clocks.Clock) *guestNetwork {
@@ -122,7 +124,8 @@ func (n *guestNetwork) know(s *reach.Snapshot, account, region string, t target,
 	}
 }
 
-// check decides a TCP connection from an instance to a host name or address.
+// check decides a TCP connection from an instance to a host name or address. Those to load balancers in its VPC are decided by the
+// address of machine.WithSource, such as a pod's.
 func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
 	now := n.clock.Now()
 	for _, t := range []time.Time{now.Add(-recentEnough), now} {
@@ -130,11 +133,14 @@ func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host stri
 		if err != nil {
 			return nil, err
 		}
-		to := target{in.ID, host, port}
+		to := target{in.ID, host, port, machine.SourceFrom(ctx)}
+		if to.pod == in.PrivateIP {
+			to.pod = netip.Addr{}
+		}
 		if v := n.verdict(s, in.Account, in.Region, to); v != nil {
 			return v, nil
 		}
-		v, err := n.checkIn(ctx, s, in, host, port)
+		v, err := n.checkIn(ctx, s, in, to.pod, host, port)
 		if err != nil {
 			return nil, err
 		}
@@ -146,9 +152,14 @@ func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host stri
 	return nil, errors.ErrUnsupported // unreachable
 }
 
-// checkIn is check in a given network.
-func (n *guestNetwork) checkIn(ctx context.Context, s *reach.Snapshot, in machine.Instance, host string, port int) (*reach.Verdict, error) {
-	v := s.CheckName(reach.Flow{From: reach.At(in.ID), Protocol: reach.TCP, Port: uint16(port)}, host)
+// checkIn is check in a given network. pod is the zero Addr if the instance itself connects.
+func (n *guestNetwork) checkIn(ctx context.Context, s *reach.Snapshot, in machine.Instance, pod netip.Addr, host string, port int) (*reach.Verdict, error) {
+	flow := reach.Flow{From: reach.At(in.ID), Protocol: reach.TCP, Port: uint16(port)}
+	v := s.CheckName(flow, host)
+	if r := v.Resolution; r != nil && r.LoadBalancer != "" && asPod(s, in, pod, v.Destination) {
+		flow.From.Address = pod
+		v = s.CheckName(flow, host)
+	}
 	if n.through == nil {
 		return v, nil
 	}
@@ -163,6 +174,19 @@ func (n *guestNetwork) allow(ctx context.Context, in machine.Instance, host stri
 		return v, nil
 	}
 	return nil, n.timeOut(ctx, refused)
+}
+
+// asPod reports whether packets of a pod of an instance have the pod's own address. Those that leave the VPC have the instance's.
+func asPod(s *reach.Snapshot, in machine.Instance, pod, to netip.Addr) bool {
+	v, ok := s.Get(in.VPCID).(*reach.VPC)
+	return ok && pod.IsValid() && pod != in.PrivateIP && slices.ContainsFunc(v.CIDRs, func(c netip.Prefix) bool { return c.Contains(to) })
+}
+
+// drops reports whether an instance's packets get no answer, whichever of its pods sends them. Targets of load balancers may
+// decide by the address of the pod.
+func drops(v *reach.Verdict, in machine.Instance, host string, port int) bool {
+	behind := func(h reach.Hop) bool { return h.Kind == reach.KindLoadBalancer && h.Explanation == nil }
+	return !v.Reachable && !slices.ContainsFunc(v.Forward, behind) && silent(refusal(v, in, host, port))
 }
 
 // silent reports whether a refusal means that packets are dropped.

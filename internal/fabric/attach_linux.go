@@ -164,9 +164,23 @@ func (f *Fabric) configure(e *Interface, l *link) error {
 		if err := l.there.nl.RouteReplace(&netlink.Route{LinkIndex: index, Dst: ipNet(all), Gw: gateway.AsSlice(), Flags: int(netlink.FLAG_ONLINK), Table: table}); err != nil {
 			return fmt.Errorf("add default route: %w", err)
 		}
+		var rules []*netlink.Rule
 		if l.secondary {
 			r := netlink.NewRule()
 			r.Src, r.Table, r.Priority = ipNet(netip.PrefixFrom(own, own.BitLen())), table, 1000
+			rules = append(rules, r)
+		}
+		if l.managed { // sockets may have clients' addresses
+			in, out := netlink.NewRule(), netlink.NewRule()
+			in.IifName, in.Table, in.Priority = l.peer, hereTable, 10
+			out.OifName, out.Table, out.Priority = l.peer, table, 1001
+			in.Family, out.Family = netlink.FAMILY_V4, netlink.FAMILY_V4
+			if v6 {
+				in.Family, out.Family = netlink.FAMILY_V6, netlink.FAMILY_V6
+			}
+			rules = append(rules, in, out)
+		}
+		for _, r := range rules {
 			if err := l.there.nl.RuleAdd(r); err != nil && !errors.Is(err, unix.EEXIST) {
 				return fmt.Errorf("add routing rule: %w", err)
 			}

@@ -171,7 +171,7 @@ func (f *Fabric) apply(st *State) (broken map[string]error, err error) {
 	next := map[*family]*ruleset{}
 	ports := map[string]port{}
 	for id, l := range f.links {
-		ports[id] = port{uint32(l.index), l.borrowed && !l.managed}
+		ports[id] = port{uint32(l.index), l.borrowed && !l.managed, l.managed}
 	}
 	for _, fam := range families {
 		next[fam] = compile(st, fam, f.number, ports)

@@ -33,6 +33,7 @@ const (
 	flagOK   = 0x00004000 // a security group allows it
 	flagAny  = 0x00008000 // by a rule for all addresses
 	flagLost = 0x00400000 // rules cannot refer to the source's groups
+	flagKept = 0x00800000 // an interface that AWS manages sends it from a client's address
 	// maxNumber is the highest number of an interface or VPC. A higher one would overwrite the flags.
 	maxNumber = 0x3fff
 	// maxParts is how many things with numbers a state may have. While it is applied, those of the last one keep theirs.
@@ -126,6 +127,12 @@ func setMark(keep, set uint32) []expr.Any {
 // marked compares bits of the mark.
 func marked(op expr.CmpOp, mask, want uint32) []expr.Any {
 	return rule(loadMark(reg(0)), masked(reg(0), 4, u32(mask), u32(0)), &expr.Cmp{Op: op, Register: reg(0), Data: u32(want)})
+}
+
+// opens matches the first packet of a TCP connection.
+func opens() []expr.Any {
+	return rule(protocolIs(unix.IPPROTO_TCP), transport(reg(0), 13, 1), masked(reg(0), 1, []byte{0x12}, []byte{0}),
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: []byte{0x02}})
 }
 
 func protocolIs(p uint32) []expr.Any {

@@ -80,6 +80,24 @@ func onThread(fn func() error) error {
 	return <-done
 }
 
+// receive makes a table by which all packets are for this host.
+func (ns *namespace) receive() error {
+	if err := up(ns.nl, "lo"); err != nil {
+		return err
+	}
+	lo, err := ns.nl.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	for _, all := range []string{"0.0.0.0/0", "::/0"} {
+		r := netlink.Route{Table: hereTable, Dst: ipNet(netip.MustParsePrefix(all)), LinkIndex: lo.Attrs().Index, Type: unix.RTN_LOCAL, Scope: unix.RT_SCOPE_HOST}
+		if err := ns.nl.RouteReplace(&r); err != nil {
+			return fmt.Errorf("accept all addresses: %w", err)
+		}
+	}
+	return nil
+}
+
 // accept delivers what comes from a device to this host, whatever its destination.
 func (ns *namespace) accept(device string) error {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {

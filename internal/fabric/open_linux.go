@@ -69,7 +69,7 @@ func (f *Fabric) open() error {
 	}); err != nil {
 		return err
 	}
-	if err := up(f.managed.nl, "lo"); err != nil {
+	if err := f.managed.receive(); err != nil {
 		return err
 	}
 	if err := up(f.nat.nl, "lo"); err != nil { // without a local table, the kernel accepts no gateways

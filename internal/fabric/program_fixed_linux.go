@@ -72,6 +72,7 @@ func (p *program) fixed() {
 	dropped.Timeout, dropped.Size = time.Minute, 1<<12
 	dropped.KeyType.Bytes += 4 // the reason
 	p.rs.set("dropped", dropped)
+	p.keeping(tuple)
 	p.rs.set("own", ranges)        // interface and its addresses
 	p.rs.set("own-vpc", ranges)    // VPC and addresses of its interfaces
 	p.rs.set("services", ranges)   // VPC and address
@@ -160,8 +161,7 @@ func (p *program) fixed() {
 		own := rule(loadMark(reg(0)), masked(reg(0), 4, u32(way.mask), u32(0)))
 		other := rule(own, &expr.Byteorder{SourceRegister: reg(0), DestRegister: reg(0), Op: expr.ByteorderHton, Len: 4, Size: 4})
 		known, track := "known-"+way.name, "track-"+way.name
-		p.rs.add(known, protocolIs(unix.IPPROTO_TCP), transport(reg(0), 13, 1), masked(reg(0), 1, []byte{0x12}, []byte{0}),
-			&expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: []byte{0x02}}, back)
+		p.rs.add(known, opens(), back)
 		p.kinds(known, func(match []expr.Any, kind int, timeout time.Duration) {
 			p.rs.add(known, match, p.key(own, false, kind), in("track", reg(0)), p.update("track", timeout), setMark(^uint32(0), flagOK), back)
 			p.rs.add(known, match, p.key(other, true, kind), in("track", reg(0)), p.update("track", timeout), setMark(^uint32(0), flagOK), back)

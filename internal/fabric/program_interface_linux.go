@@ -24,7 +24,7 @@ func (p *program) leaving(chain string, to *Interface) {
 	if to != nil {
 		bits = dstBits(p.number(to.ID))
 	}
-	p.rs.add(chain, setMark(srcMask|flagLost, bits))
+	p.rs.add(chain, setMark(srcMask|flagLost|flagKept, bits))
 	p.rs.add(chain, loadMark(reg(0)), masked(reg(0), 4, u32(srcMask), u32(0)), by("egress", reg(0)))
 }
 
@@ -76,12 +76,16 @@ func (p *program) iface(e *Interface) {
 	from := p.name("from", e.ID)
 	p.rs.add(from, setMark(0, n))
 	if !e.NAT {
-		if e.Forwards {
-			p.rs.add(from, p.f.at(n, p.f.src), notIn("own", reg(0)), setMark(0, n|flagLost))
-		} else {
-			p.rs.add(from, p.f.at(n, p.f.src), notIn("own", reg(0)), dropAs(Spoofed))
+		switch foreign := rule(p.f.at(n, p.f.src), notIn("own", reg(0))); {
+		case e.Forwards:
+			p.rs.add(from, foreign, setMark(0, n|flagLost))
+		case p.ports[e.ID].managed:
+			p.rs.add(from, foreign, setMark(0, n|flagKept))
+		default:
+			p.rs.add(from, foreign, dropAs(Spoofed))
 		}
 		p.rs.add(from, p.f.at(vn, p.f.dst), in("services", reg(0)), setMark(0, finalMark(service, vn, n)), accept)
+		p.replies(from, e)
 		p.proxy(from, e, v)
 	}
 	if e.Down {
@@ -117,6 +121,7 @@ func (p *program) iface(e *Interface) {
 		p.rs.add(through, setMark(srcMask|flagLost, dstBits(n)))
 		p.arrive(through, e, vn)
 	}
+	p.keeper(e)
 	p.machine(e)
 	p.filters(e)
 }
@@ -137,8 +142,7 @@ func (p *program) proxy(chain string, e *Interface, v *VPC) {
 		p.rs.put("dark", nftables.SetElement{Key: placed(p.number(e.ID), d)})
 	}
 	if len(e.Dark) > 0 {
-		p.rs.add(chain, protocolIs(unix.IPPROTO_TCP), transport(reg(0), 13, 1), masked(reg(0), 1, []byte{0x12}, []byte{0}),
-			&expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: []byte{0x02}}, noMachine,
+		p.rs.add(chain, opens(), noMachine,
 			p.f.at(p.number(e.ID), p.f.dst), transport(reg(2), 2, 2), in("dark", reg(0)), drop)
 	}
 	anywhere := noMachine
@@ -205,5 +209,6 @@ func (p *program) arrive(chain string, e *Interface, table uint32) {
 	if !e.Ungrouped {
 		p.rs.add(chain, jump(p.name("in", e.ID)))
 	}
+	p.keep(chain, e)
 	p.rs.add(chain, setMark(0, finalMark(delivered, table, 0)), accept)
 }

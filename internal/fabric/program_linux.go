@@ -38,6 +38,7 @@ func dropAs(r Reason) *expr.Verdict { return goTo(fmt.Sprintf("drop%d", slices.I
 type port struct {
 	index   uint32 // of the device
 	machine bool   // belongs to a machine
+	managed bool   // belongs to an interface that AWS manages
 }
 
 // A program is what the rules are made from.

@@ -147,7 +147,7 @@ func (p *program) target(sn *Subnet, r Route) *expr.Verdict {
 		name := fmt.Sprintf("peer%d-%d", here, there)
 		if p.rs.chains[name] == nil {
 			p.rs.add(name, p.f.at(there, p.f.dst), notIn("ranges", reg(0)), dropAs(NotPeered))
-			p.rs.add(name, p.f.at(here, p.f.src), notIn("ranges", reg(0)), dropAs(NotPeered))
+			p.rs.add(name, marked(expr.CmpOpEq, flagKept, 0), p.f.at(here, p.f.src), notIn("ranges", reg(0)), dropAs(NotPeered))
 			p.rs.add(name, goTo(p.name("local", r.Target)))
 		}
 		return goTo(name)

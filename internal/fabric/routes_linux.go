@@ -77,7 +77,7 @@ func (f *Fabric) applyRoutes() (add func() error, err error) {
 				}
 			}
 		}
-		if e.Forwards {
+		if e.Forwards || l.managed { // a managed one gets replies to clients
 			through(e.ID, hops...)
 		}
 	}

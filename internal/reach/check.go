@@ -13,11 +13,16 @@ var outside6 = netip.MustParseAddr("2001:db8::10")
 func (s *Snapshot) Check(f Flow) *Verdict { return s.check(f, nil, nil) }
 
 func (s *Snapshot) check(f Flow, established *Verdict, r *Resolution) *Verdict {
-	v := &Verdict{Flow: f, Forward: make([]Hop, 0, 12), Resolution: r}
-	w := &walk{s: s, v: v, established: established, passed: map[passage]bool{}}
+	w := &walk{s: s, v: &Verdict{Resolution: r}, established: established}
+	return w.decide(f)
+}
+
+// decide walks to the destination and back.
+func (w *walk) decide(f Flow) *Verdict {
+	w.v.Flow, w.v.Forward, w.passed = f, make([]Hop, 0, 12), map[passage]bool{}
 	w.both(f)
-	v.Reachable = len(v.Explanations) == 0
-	return v
+	w.v.Reachable = len(w.v.Explanations) == 0
+	return w.v
 }
 
 // A start is where the packet starts.
@@ -83,7 +88,10 @@ func (w *walk) start(f Endpoint) (start, bool) {
 	}
 	switch r := w.s.Get(f.ID).(type) {
 	case *Interface:
-		return start{eni: r, vpc: r.VPC}, true
+		if w.client.IsValid() {
+			w.keeper = r
+		}
+		return start{eni: r, vpc: r.VPC, source: w.client}, true
 	case *Instance:
 		e := w.s.primaryInterface(r.ID)
 		if f.Address.IsValid() {
@@ -122,7 +130,7 @@ func (w *walk) start(f Endpoint) (start, bool) {
 		w.pass(h)
 		st := start{eni: e, vpc: e.VPC}
 		if r.PreserveClientIP {
-			st.source = Client
+			st.source, w.keeper = Client, e
 			if f.Address.IsValid() {
 				st.source = f.Address
 			}

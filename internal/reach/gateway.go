@@ -399,7 +399,7 @@ func (w *walk) peering(c *Peering, sn *Subnet, p packet) {
 		w.deny(h, x, "%s is not in %s: %s does not lead beyond it", p.dst, there.VPC, c.ID)
 		return
 	}
-	if !inAny(w.s.ranges(here), p.src) {
+	if !inAny(w.s.ranges(here), p.src) && p.src != w.client {
 		x.Address, x.PacketField = p.src, "source-address"
 		w.deny(h, x, "%s is not in %s: %s accepts only traffic from there", p.src, here.VPC, c.ID)
 		return

@@ -72,29 +72,17 @@ func (s *Snapshot) balancerAddresses(n string) (lb *LoadBalancer, out []netip.Ad
 }
 
 // CheckTarget decides the flow from a load balancer's interface to one of its targets. If the target is to see the
-// client's address, the filters are checked against that address too; replies to it go back the way they came.
+// client's address, the target's filters decide by that address, or by the load balancer's groups. Replies to it go back the
+// way they came. Clients of the other address family are not seen.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/edit-target-group-attributes.html#client-ip-preservation
 func (s *Snapshot) CheckTarget(f Flow, client netip.Addr) *Verdict {
-	v := s.Check(f)
-	if !v.Reachable || !client.IsValid() || client.Is4() != v.Destination.Is4() {
-		return v
+	w := &walk{s: s, v: &Verdict{}}
+	if to := s.Check(f).Destination; client.Is4() == to.Is4() {
+		w.client = client
 	}
-	f.From.Address = client
-	seen := s.Check(f)
-	decides := func(x *Explanation) bool { return !x.Return && x.Code != CodeSourceDestCheck }
-	v.Flow, v.Source, v.Forward = f, client, seen.Forward
-	for i := range v.Forward {
-		if h := &v.Forward[i]; h.Explanation != nil && !decides(h.Explanation) {
-			h.OK, h.Explanation, h.Note = true, nil, "preserves the client's address"
-		}
-	}
-	for i := range seen.Explanations {
-		if x := &seen.Explanations[i]; decides(x) {
-			v.Explanations = append(v.Explanations, *x)
-		}
-	}
-	if v.Reachable = len(v.Explanations) == 0; !v.Reachable {
-		v.Return = nil
+	v := w.decide(f)
+	if w.client.IsValid() {
+		v.Flow.From.Address = client
 	}
 	return v
 }

@@ -78,12 +78,24 @@ func TestLoadBalancerNames(t *testing.T) {
 	}
 }
 
-// The filters of a target that sees the client's address must allow that address as well.
+// The filters of a target that sees the client's address decide by that address, or by the load balancer's groups.
 func TestCheckTarget(t *testing.T) {
 	s := with(t, balanced(), "sg-app", func(g *reach.SecurityGroup) {
 		g.Rules = append(g.Rules, tcp("sgr-node", 30080, cidr("10.0.0.0/24")))
 	})
 	forEverybody := with(t, s, "sg-app", func(g *reach.SecurityGroup) { g.Rules = append(g.Rules, tcp("sgr-all", 30080, anyone)) })
+	forClients := with(t, balanced(), "sg-app", func(g *reach.SecurityGroup) {
+		g.Rules = append(g.Rules, tcp("sgr-clients", 30080, cidr("203.0.113.0/24")))
+	})
+	grouped := with(t, with(t, balanced(), "eni-lb1", func(e *reach.Interface) { e.Groups = []string{"sg-web"} }), "sg-app", func(g *reach.SecurityGroup) {
+		g.Rules = append(g.Rules, reach.Rule{ID: "sgr-lb", Protocol: reach.TCP, Ports: reach.PortRange{From: 30080, To: 30080}, Group: "sg-web"})
+	})
+	noReplies := with(t, forClients, "acl-1", func(a *reach.ACL) {
+		a.Entries = append(a.Entries, reach.Entry{Number: 50, Egress: true, Protocol: reach.AllProtocols, CIDR: cidr("203.0.113.0/24")})
+	})
+	forNeighbours := with(t, balanced(), "sg-app", func(g *reach.SecurityGroup) {
+		g.Rules = append(g.Rules, tcp("sgr-neighbours", 30080, cidr("10.0.1.0/24")))
+	})
 	f := flow(reach.At("eni-lb1"), reach.At("i-app"), 30080)
 	for _, tt := range []struct {
 		name   string
@@ -95,6 +107,12 @@ func TestCheckTarget(t *testing.T) {
 		{"the client's", s, ip("203.0.113.10"), reach.CodeGroupMismatch},
 		{"the client's, who is let in", forEverybody, ip("203.0.113.10"), ""},
 		{"a client in the range", s, ip("10.0.0.10"), ""},
+		{"only the client's is let in", forClients, ip("203.0.113.10"), ""},
+		{"only the client's is let in, and it is not seen", forClients, netip.Addr{}, reach.CodeGroupMismatch},
+		{"the load balancer's group", grouped, ip("203.0.113.10"), ""},
+		{"an ACL that stops replies to clients", noReplies, ip("203.0.113.10"), reach.CodeACL},
+		{"a client in the target's subnet", forNeighbours, ip("10.0.1.50"), ""},
+		{"another family", s, netip.MustParseAddr("2001:db8::1"), ""},
 		{"neither", balanced(), ip("203.0.113.10"), reach.CodeGroupMismatch},
 	} {
 		v := tt.net.CheckTarget(f, tt.client)

@@ -169,6 +169,10 @@ func (w *walk) transitGateway(g *TransitGateway, from *TransitAttachment, sn *Su
 		w.deny(h, Explanation{Code: CodeProtocol, Address: p.dst}, "%s does not carry IPv6", from.ID)
 		return
 	}
+	if w.client.IsValid() {
+		w.deny(h, Explanation{Code: CodeUnsupported}, "%s is behind %s, through which load balancers cannot preserve clients' addresses", p.dst, g.ID)
+		return
+	}
 	t, ok := get[*TransitTable](w.s, from.Table)
 	if !ok {
 		w.deny(h, Explanation{Code: CodeTransitNoTable, VPC: sn.VPC}, "%s is not associated with a route table of %s", from.ID, g.ID)

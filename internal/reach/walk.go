@@ -17,6 +17,8 @@ type walk struct {
 	natted  []translation
 	out6    *EgressOnlyGateway // the gateway through which the connection left
 	connect *ConnectEndpoint   // the endpoint from which it comes
+	client  netip.Addr         // the source's address, if the interface from which it comes keeps a client's
+	keeper  *Interface         // the interface that keeps the client's address, to which replies go back
 	// passed are the interfaces whose groups let the connection through, in which direction. Replies pass them in the
 	// other direction.
 	passed map[passage]bool
@@ -218,7 +220,11 @@ func (w *walk) send(e *Interface, p packet) {
 	if w.service(e, p) {
 		return
 	}
+	back := w.reply && w.keeper != nil && p.dst == w.v.Source // it tracks its connections, whatever the routes say
 	near := w.s.InterfaceAt(e.VPC, p.dst)
+	if back {
+		near = w.keeper
+	}
 	if near != nil && near.Subnet == e.Subnet {
 		w.arrive(near, p) // neither ACLs nor routes apply within a subnet
 		return
@@ -229,11 +235,9 @@ func (w *walk) send(e *Interface, p packet) {
 		return
 	}
 	p = w.acl(sn, true, p)
-	if w.reply && w.connect != nil && w.connect.PreserveClientIP && p.dst == w.v.Source {
-		if box, ok := get[*Interface](w.s, w.connect.Interface); ok {
-			w.enter(box, e.Subnet, p) // it tracks its connections, whatever the routes say
-			return
-		}
+	if back {
+		w.enter(w.keeper, e.Subnet, p)
+		return
 	}
 	w.route(sn, e, p)
 }

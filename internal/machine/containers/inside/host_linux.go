@@ -537,7 +537,7 @@ func (h *host) socket(r HostRequest) (*os.File, error) {
 			return nil, err
 		}
 		var err error
-		if c, err = h.fabric.Dial(ctx, r.Dial.Interface, cmp.Or(r.Dial.Network, "tcp"), netip.AddrPort{}, r.Dial.Address); err != nil {
+		if c, err = h.fabric.Dial(ctx, r.Dial.Interface, cmp.Or(r.Dial.Network, "tcp"), netip.AddrPortFrom(r.Dial.Client, 0), r.Dial.Address); err != nil {
 			return nil, err
 		}
 	} else {

@@ -79,6 +79,8 @@ type Socket struct {
 	Machine   string
 	Interface string
 	Address   netip.AddrPort
+	// Client is the address that a connection from an interface has, if it is not the interface's.
+	Client netip.Addr
 }
 
 // A Service is a port at which the fabric answers.

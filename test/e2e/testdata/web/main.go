@@ -156,5 +156,11 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	return http.ListenAndServe(":8080", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello from", name) }))
+	return http.ListenAndServe(":8080", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/client" {
+			fmt.Fprintln(w, r.RemoteAddr)
+			return
+		}
+		fmt.Fprintln(w, "hello from", name)
+	}))
 }
