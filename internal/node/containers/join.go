@@ -195,6 +195,9 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	if err == nil && i.in.Image.KubeletVersion == "" {
 		err = fmt.Errorf("image %s has no kubelet", i.in.Image.ID)
 	}
+	if err == nil && cfg.IPv6() {
+		err = fmt.Errorf("pods of cluster %s have IPv6 addresses, and machines that run containers have none: give its nodes the tag drydock:runtime=simulated", cfg.ClusterName)
+	}
 	if err == nil && i.image != nil && i.booted == nil && i.in.Image.Family == images.AL2023 {
 		err = i.configure(ctx, cfg, shape)
 	}
