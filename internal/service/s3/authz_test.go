@@ -170,6 +170,19 @@ func TestBucketPolicy(t *testing.T) {
 	if err := set(grant("Allow", `"*"`, "s3:GetObject", arn+"/*", `{"StringEquals":{"aws:SourceVpce":"vpce-0123456789abcdef0"}}`)); err != nil {
 		t.Errorf("a policy for an endpoint is not public: %v", err)
 	}
+	for _, wide := range []string{
+		strings.Replace(everybody, `"Principal":"*"`, `"NotPrincipal":{"AWS":"arn:aws:iam::`+other.account+`:root"}`, 1),
+		grant("Allow", `"*"`, "s3:GetObject", arn+"/*", `{"Null":{"aws:PrincipalArn":"true"}}`),
+		grant("Allow", `"*"`, "s3:GetObject", arn+"/*", `{"IpAddress":{"aws:SourceIp":"1.2.3.4/0"}}`),
+		grant("Allow", `"*"`, "s3:GetObject", arn+"/*", `{"IpAddress":{"aws:SourceIp":["10.0.0.0/8","0.0.0.0/1"]}}`),
+		grant("Allow", `"*"`, "s3:GetObject", arn+"/*", `{"IpAddress":{"aws:SourceIp":"2000::/3"}}`),
+		grant("Allow", `"*"`, "s3:GetObject", arn+"/*", `{"IpAddress":{"aws:SourceIp":"::ffff:0.0.0.0/96"}}`),
+	} {
+		wantError(t, set(wide), "AccessDenied", "because public policies are prevented by the BlockPublicPolicy setting in S3 Block Public Access.")
+	}
+	if err := set(grant("Allow", `"*"`, "s3:GetObject", arn+"/*", `{"IpAddress":{"aws:SourceIp":["10.0.0.0/8","2001:db8::/32"]}}`)); err != nil {
+		t.Errorf("a policy for networks is not public: %v", err)
+	}
 	block := func(b s3types.PublicAccessBlockConfiguration) {
 		testkit.Must(c.PutPublicAccessBlock(ctx, &awss3.PutPublicAccessBlockInput{Bucket: c.bucket, PublicAccessBlockConfiguration: &b}))(t)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -65,7 +66,7 @@ var fixed = []string{
 // public reports whether a bucket policy allows anything to everyone.
 func public(text string) bool {
 	for _, st := range statements(text) {
-		everybody := false
+		everybody := st.NotPrincipal != nil
 		for _, p := range texts(st.Principal) {
 			everybody = everybody || p == "*"
 		}
@@ -84,14 +85,14 @@ func public(text string) bool {
 // restricted reports whether a condition restricts the statement to fixed callers or networks.
 func restricted(st statement) bool {
 	for operator, keys := range st.Condition {
-		if strings.Contains(operator, "Not") || strings.HasPrefix(operator, "ForAll") || strings.HasSuffix(operator, "IfExists") {
+		if strings.Contains(operator, "Not") || strings.HasPrefix(operator, "ForAll") || strings.HasSuffix(operator, "IfExists") || operator == "Null" {
 			continue
 		}
 		for key, values := range keys {
 			for _, f := range fixed {
 				wild := false
 				for _, v := range texts(values) {
-					wild = wild || strings.ContainsAny(v, "*?$") || v == "0.0.0.0/0" || v == "::/0"
+					wild = wild || strings.ContainsAny(v, "*?$") || wide(v)
 				}
 				if strings.EqualFold(key, f) && !wild {
 					return true
@@ -100,6 +101,23 @@ func restricted(st statement) bool {
 		}
 	}
 	return false
+}
+
+// wide reports whether a value is a range of addresses that S3 takes for public: broader than /8, and than /32 of IPv6.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html#access-control-block-public-access-policy-status
+func wide(value string) bool {
+	p, err := netip.ParsePrefix(value)
+	if err != nil {
+		return false
+	}
+	bits, narrow := p.Bits(), 32
+	if p.Addr().Is4In6() {
+		bits -= 96
+	}
+	if p.Addr().Unmap().Is4() {
+		narrow = 8
+	}
+	return bits < narrow
 }
 
 // PutBucketPolicy sets the policy of a bucket.
