@@ -266,8 +266,12 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 
 // startSystem reads the root volume and starts the system on it. first and resumed are those of load.
 func (c *Computer) startSystem() (first, resumed bool, err error) {
-	c.rt.turns <- struct{}{}
-	defer func() { <-c.rt.turns }()
+	select {
+	case c.rt.turns <- struct{}{}:
+		defer func() { <-c.rt.turns }()
+	case <-c.ctx.Done():
+		return false, false, c.ctx.Err()
+	}
 	if first, resumed, err = c.load(); err != nil {
 		return false, false, fmt.Errorf("reading the root volume: %w", err)
 	}

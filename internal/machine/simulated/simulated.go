@@ -104,8 +104,8 @@ type SSH struct {
 type Runtime struct {
 	cfg   Config
 	space *vfs.Budget // for the disks of all computers
-	// turns has a place for each computer that may start or store its disk at this moment. If a thousand are launched at
-	// once, they leave processors to the API.
+	// turns has a place for each computer that may start at this moment. If a thousand are launched at once, they leave
+	// processors to the API.
 	turns chan struct{}
 
 	ctx    context.Context // ends with Shutdown

@@ -77,8 +77,6 @@ const groupTag = "aws:autoscaling:groupName"
 // save stores the disk. A machine whose disk was not written to is the same after every boot, so only the fact that
 // it has booted is stored: changed user data must not run at its next start.
 func (c *Computer) save() error {
-	c.rt.turns <- struct{}{}
-	defer func() { <-c.rt.turns }()
 	c.volume.mu.Lock()
 	defer c.volume.mu.Unlock()
 	if c.rt.cfg.Disks == nil || !c.volume.written && c.in.Tags[groupTag] != "" {
