@@ -118,11 +118,17 @@ func (s runner) reconcileInstance(ctx context.Context, k store.Key) (time.Durati
 		if left := s.left(i, s.Timing.InstanceTerminatedVisible); left > 0 {
 			return left, nil
 		}
-		return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
-			record.Instances.Delete(tx, k)
-			dropRootTasks(tx, resource.KeyScope(k), i.ID, 0)
+		var all bool
+		err := s.Store.Update(ctx, func(tx *store.Tx) error {
+			if all = dropRootTasks(tx, resource.KeyScope(k), i.ID, 0); all {
+				record.Instances.Delete(tx, k)
+			}
 			return nil
 		})
+		if err == nil && !all {
+			return time.Millisecond, nil
+		}
+		return 0, err
 	}
 	return 0, nil // already stopped
 }

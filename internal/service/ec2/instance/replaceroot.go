@@ -111,13 +111,17 @@ func (s *Service) CreateReplaceRootVolumeTask(ctx context.Context, in *awsec2.Cr
 // the instance, because they know its former root volumes, whose snapshots may replace the current one.
 const maxRootTasks = 20
 
-// dropRootTasks deletes an instance's oldest tasks, except the newest keep.
-func dropRootTasks(tx *store.Tx, sc resource.Scope, instance string, keep int) {
+// dropRootTasks deletes an instance's oldest tasks, except the newest keep, as far as one transaction can. It reports whether that
+// was all: earlier versions kept every task.
+func dropRootTasks(tx *store.Tx, sc resource.Scope, instance string, keep int) (all bool) {
 	tasks := resource.List(tx, RootTasks, sc, func(t RootTask) bool { return t.InstanceID == instance })
 	slices.SortFunc(tasks, func(a, b RootTask) int { return a.Started.Compare(b.Started) })
-	for _, t := range tasks[:max(0, len(tasks)-keep)] {
+	old := max(0, len(tasks)-keep)
+	n := min(old, 2*maxRootTasks)
+	for _, t := range tasks[:n] {
 		RootTasks.Delete(tx, sc.Key(t.ID))
 	}
+	return n == old
 }
 
 func (s *Service) checkRootTask(tx *store.Tx, sc resource.Scope, i record.Instance, snapshot string) error {
