@@ -360,7 +360,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("not within %s: %s (last: %v)\n%s", timeout, args[1], err, out)
 		}
-		<-time.After(max(100*time.Millisecond, time.Since(started))) // leaves half of a core to the work that is awaited
+		<-time.After(max(100*time.Millisecond, 3*time.Since(started))) // leaves most of a core to the work that is awaited
 	}
 }
 
