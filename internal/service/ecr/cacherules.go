@@ -3,12 +3,16 @@ package ecr
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
 
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -34,9 +38,25 @@ func upstreamOf(url string) (ecrtypes.UpstreamRegistry, bool) {
 	return u, ok
 }
 
+// ownRegistry returns the caller's registry. Requests for another account's rules are denied: they name no resource whose
+// policy could allow them.
+func ownRegistry(ctx context.Context, id *string) (scope, error) {
+	own, sc := registryOf(ctx, nil), registryOf(ctx, id)
+	if sc.Account == own.Account {
+		return sc, nil
+	}
+	call := awsapi.CallFrom(ctx)
+	action := "ecr:" + call.Operation
+	return sc, awserr.New("AccessDeniedException", fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s because no resource-based policy allows the %s action",
+		call.Principal.ARN, action, arn.New("ecr", sc.Region, sc.Account, "*"), action))
+}
+
 // CreatePullThroughCacheRule stores a rule, by which PullThrough imports images.
 func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *awsecr.CreatePullThroughCacheRuleInput) (*awsecr.CreatePullThroughCacheRuleOutput, error) {
-	sc := registryOf(ctx, in.RegistryId)
+	sc, err := ownRegistry(ctx, in.RegistryId)
+	if err != nil {
+		return nil, err
+	}
 	kind, ok := upstreamOf(*in.UpstreamRegistryUrl)
 	if !ok || in.UpstreamRegistry != "" && in.UpstreamRegistry != kind {
 		return nil, errUpstream(*in.UpstreamRegistryUrl)
@@ -45,7 +65,7 @@ func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *awsecr.Cre
 		Prefix: *in.EcrRepositoryPrefix, Upstream: string(kind), URL: *in.UpstreamRegistryUrl, UpstreamPrefix: aws.ToString(in.UpstreamRepositoryPrefix),
 		Credential: aws.ToString(in.CredentialArn), Created: s.now(), Updated: s.now(),
 	}
-	err := s.store.Update(ctx, func(tx *store.Tx) error { return cacheRules.Create(tx, sc.Key(r.Prefix), r) })
+	err = s.store.Update(ctx, func(tx *store.Tx) error { return cacheRules.Create(tx, sc.Key(r.Prefix), r) })
 	if errors.Is(err, store.ErrExists) {
 		err = errCacheRuleExists(r.Prefix, sc.Account)
 	}
@@ -72,7 +92,10 @@ func (sc scope) rule(r *cacheRuleRecord) ecrtypes.PullThroughCacheRule {
 
 // DescribePullThroughCacheRules lists rules by prefix.
 func (s *Service) DescribePullThroughCacheRules(ctx context.Context, in *awsecr.DescribePullThroughCacheRulesInput) (*awsecr.DescribePullThroughCacheRulesOutput, error) {
-	sc := registryOf(ctx, in.RegistryId)
+	sc, err := ownRegistry(ctx, in.RegistryId)
+	if err != nil {
+		return nil, err
+	}
 	out := &awsecr.DescribePullThroughCacheRulesOutput{PullThroughCacheRules: []ecrtypes.PullThroughCacheRule{}}
 	if len(in.EcrRepositoryPrefixes) > 0 {
 		for _, prefix := range in.EcrRepositoryPrefixes {
@@ -94,9 +117,12 @@ func (s *Service) DescribePullThroughCacheRules(ctx context.Context, in *awsecr.
 
 // UpdatePullThroughCacheRule changes how the upstream registry is accessed.
 func (s *Service) UpdatePullThroughCacheRule(ctx context.Context, in *awsecr.UpdatePullThroughCacheRuleInput) (*awsecr.UpdatePullThroughCacheRuleOutput, error) {
-	sc := registryOf(ctx, in.RegistryId)
+	sc, err := ownRegistry(ctx, in.RegistryId)
+	if err != nil {
+		return nil, err
+	}
 	var rule cacheRuleRecord
-	err := cacheRules.UpdateOne(ctx, s.store, sc.Key(*in.EcrRepositoryPrefix), func(r *cacheRuleRecord) error {
+	err = cacheRules.UpdateOne(ctx, s.store, sc.Key(*in.EcrRepositoryPrefix), func(r *cacheRuleRecord) error {
 		if in.CredentialArn != nil {
 			r.Credential = *in.CredentialArn
 		}
@@ -113,9 +139,12 @@ func (s *Service) UpdatePullThroughCacheRule(ctx context.Context, in *awsecr.Upd
 
 // DeletePullThroughCacheRule deletes a rule.
 func (s *Service) DeletePullThroughCacheRule(ctx context.Context, in *awsecr.DeletePullThroughCacheRuleInput) (*awsecr.DeletePullThroughCacheRuleOutput, error) {
-	sc := registryOf(ctx, in.RegistryId)
+	sc, err := ownRegistry(ctx, in.RegistryId)
+	if err != nil {
+		return nil, err
+	}
 	var r cacheRuleRecord
-	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
+	err = s.store.Update(ctx, func(tx *store.Tx) (err error) {
 		if r, err = cacheRules.Get(tx, sc.Key(*in.EcrRepositoryPrefix)); err != nil {
 			return store.NotFoundAs(err, errNoCacheRule(*in.EcrRepositoryPrefix, sc.Account))
 		}
