@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
@@ -26,12 +26,19 @@ var upstreams = map[string]ecrtypes.UpstreamRegistry{
 	"registry.gitlab.com": ecrtypes.UpstreamRegistryGitLabContainerRegistry, "cgr.dev": ecrtypes.UpstreamRegistryChainguard,
 }
 
-// upstreamOf returns the kind of the registry at a URL.
+// The forms of the names of registries that belong to a customer. An Azure name may end with a hyphen and a hash:
+// https://learn.microsoft.com/en-us/azure/container-registry/container-registry-get-started-portal
+var (
+	azureForm = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*\.azurecr\.io$`)
+	ecrForm   = regexp.MustCompile(`^[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$`)
+)
+
+// upstreamOf returns the kind of the registry at a URL, which is only a host name.
 func upstreamOf(url string) (ecrtypes.UpstreamRegistry, bool) {
 	switch {
-	case strings.HasSuffix(url, ".azurecr.io"):
+	case azureForm.MatchString(url):
 		return ecrtypes.UpstreamRegistryAzureContainerRegistry, true
-	case strings.Contains(url, ".dkr.ecr.") && strings.HasSuffix(url, ".amazonaws.com"):
+	case ecrForm.MatchString(url):
 		return ecrtypes.UpstreamRegistryEcr, true
 	}
 	u, ok := upstreams[url]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
+	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
 
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -40,4 +41,47 @@ func TestCacheRulesOfAnotherAccount(t *testing.T) {
 		t.Errorf("rules %+v", rules)
 	}
 	testkit.Must(a.c.DeletePullThroughCacheRule(ctx, &awsecr.DeletePullThroughCacheRuleInput{RegistryId: id, EcrRepositoryPrefix: prefix}))(t)
+}
+
+// An upstream registry is a host name of a known form, and nothing else.
+func TestUpstreamURLs(t *testing.T) {
+	w := newWorld(t)
+	a := w.account(t)
+	for url, want := range map[string]ecrtypes.UpstreamRegistry{
+		"quay.io":                 ecrtypes.UpstreamRegistryQuay,
+		"team1.azurecr.io":        ecrtypes.UpstreamRegistryAzureContainerRegistry,
+		"team1-a1b2c3.azurecr.io": ecrtypes.UpstreamRegistryAzureContainerRegistry,
+		"012345678901.dkr.ecr.eu-west-1.amazonaws.com":              ecrtypes.UpstreamRegistryEcr,
+		"012345678901.dkr.ecr.cn-north-1.amazonaws.com.cn":          ecrtypes.UpstreamRegistryEcr,
+		"evil.example:8443/x.azurecr.io":                            "",
+		"evil.example/x.azurecr.io":                                 "",
+		"x.evil.azurecr.io":                                         "",
+		".azurecr.io":                                               "",
+		"x.azurecr.io:8443":                                         "",
+		"x.azurecr.io\n":                                            "",
+		"user@x.azurecr.io":                                         "",
+		"evil.example/.dkr.ecr./x.amazonaws.com":                    "",
+		"evil.example/012345678901.dkr.ecr.eu-west-1.amazonaws.com": "",
+		"012345678901.dkr.ecr.eu-west-1.amazonaws.com.evil.example": "",
+		"012345678901.dkr.ecr.eu-west-1.evil.amazonaws.com":         "",
+		"0123.dkr.ecr.eu-west-1.amazonaws.com":                      "",
+		"quay.io/x":                                                 "",
+		"evil.example":                                              "",
+	} {
+		prefix := aws.String("p")
+		_, err := a.c.CreatePullThroughCacheRule(t.Context(), &awsecr.CreatePullThroughCacheRuleInput{EcrRepositoryPrefix: prefix, UpstreamRegistryUrl: &url})
+		if want == "" {
+			testkit.WantErrorWith(t, err, "UnsupportedUpstreamRegistryException", "")
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		out := testkit.Must(a.c.DescribePullThroughCacheRules(t.Context(), &awsecr.DescribePullThroughCacheRulesInput{}))(t)
+		if got := out.PullThroughCacheRules[0].UpstreamRegistry; got != want {
+			t.Errorf("%s is of %s, want %s", url, got, want)
+		}
+		testkit.Must(a.c.DeletePullThroughCacheRule(t.Context(), &awsecr.DeletePullThroughCacheRuleInput{EcrRepositoryPrefix: prefix}))(t)
+	}
 }

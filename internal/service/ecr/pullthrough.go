@@ -58,6 +58,9 @@ func (s *Service) PullThrough(ctx context.Context, api awsapi.API, account, regi
 	if !ok || s.cfg.Upstream == nil {
 		return false, nil
 	}
+	if _, ok := upstreamOf(rule.URL); !ok { // the rule was made when more was accepted
+		return false, errUpstream(rule.URL)
+	}
 	if err := s.mayImport(ctx, sc, repository); err != nil {
 		return false, err
 	}
