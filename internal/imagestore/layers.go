@@ -165,6 +165,22 @@ func full(err error) error {
 	return err
 }
 
+// Abort removes an upload and what it has received. It does nothing if the upload does not exist or has been completed.
+func (s *Store) Abort(ctx context.Context, r *Repository, id string) error {
+	var u uploadRecord
+	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
+		if u, err = uploads.Get(tx, r.imageKey(id)); err != nil {
+			return store.IgnoreNotFound(err)
+		}
+		uploads.Delete(tx, r.imageKey(id))
+		return nil
+	})
+	if err != nil || len(u.Parts) == 0 {
+		return err
+	}
+	return s.blobs.Delete(r.place(), u.Parts...)
+}
+
 // Complete turns an upload into a layer if the content has one of the given digests, and returns that digest.
 func (s *Store) Complete(ctx context.Context, r *Repository, id string, digests []string) (string, error) {
 	u, err := s.upload(s.store, r, id)
