@@ -376,8 +376,8 @@ func split(action string) (prefix, name string) {
 	return prefix, name
 }
 
-// Allowed decides whether the caller of ctx could do what t describes if the resource were as given. KMS uses it to
-// check a key policy before it is set.
+// Allowed decides whether the caller of ctx could do what t describes, by the same way, if the resource were as given. KMS
+// uses it to check a key policy before it is set.
 func (a *Authorizer) Allowed(ctx context.Context, t Target, as Resource) bool {
 	call := awsapi.CallFrom(ctx)
 	if call.Principal.Type == awsapi.AWSService {
@@ -386,5 +386,6 @@ func (a *Authorizer) Allowed(ctx context.Context, t Target, as Resource) bool {
 	c := a.check(ctx, call, t.Action, Target{Action: t.Action, Type: t.Type, New: true, Keys: t.Keys, AllKeys: t.AllKeys}, nil)
 	c.Resource, c.stored = as.ARN, as
 	policies, _ := a.policiesOf(call.Principal)
+	policies.Endpoint = a.endpointPolicy(ctx, call.VPCEndpoint)
 	return a.decide(call, c, policies) == nil
 }

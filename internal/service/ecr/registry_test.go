@@ -40,7 +40,7 @@ type client struct {
 
 func (w *world) registry(t testing.TB) (addr string) {
 	images := imagestore.New(imagestore.Config{Store: w.Store, Blobs: w.blobs, Clock: w.clock})
-	all := registry.New(registry.Config{API: w.Front, ECR: w.ecr, Images: images, Clock: w.clock, Log: testkit.Log(t)})
+	all := registry.New(registry.Config{API: w.Front, ECR: w.ecr, Images: images, Origin: w.origin, Clock: w.clock, Log: testkit.Log(t)})
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !all.Serves(r) {
 			t.Errorf("the API got %s %s", r.Host, r.URL.Path)

@@ -87,17 +87,20 @@ func newWorld(t testing.TB, expected ...string) *world {
 			}
 			return sigv4.Credential{SecretKey: secret, Principal: p}, nil
 		},
-		Origin: func(string) (awsapi.VPCEndpoint, netip.Addr) {
-			if w.endpoint == "" {
-				return awsapi.VPCEndpoint{}, netip.Addr{}
-			}
-			return awsapi.VPCEndpoint{ID: "vpce-0123456789abcdef0", VPCID: "vpc-0123456789abcdef0"}, netip.MustParseAddr("10.0.0.5")
-		},
+		Origin: w.origin,
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error {
 			return w.authorizer.Authorize(ctx, call, in)
 		},
 	})
 	return w
+}
+
+// origin returns the VPC endpoint that all calls come through, if there is one.
+func (w *world) origin(string) (awsapi.VPCEndpoint, netip.Addr) {
+	if w.endpoint == "" {
+		return awsapi.VPCEndpoint{}, netip.Addr{}
+	}
+	return awsapi.VPCEndpoint{ID: "vpce-0123456789abcdef0", VPCID: "vpc-0123456789abcdef0"}, netip.MustParseAddr("10.0.0.5")
 }
 
 // via reaches upstream registries as the world says.
