@@ -6,7 +6,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
+	"github.com/google/go-containerregistry/pkg/crane"
 
+	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -83,5 +85,32 @@ func TestUpstreamURLs(t *testing.T) {
 			t.Errorf("%s is of %s, want %s", url, got, want)
 		}
 		testkit.Must(a.c.DeletePullThroughCacheRule(t.Context(), &awsecr.DeletePullThroughCacheRuleInput{EcrRepositoryPrefix: prefix}))(t)
+	}
+}
+
+// A stored rule that would be refused today reaches no registry.
+func TestStoredUpstreamURL(t *testing.T) {
+	w := newWorld(t)
+	a := w.account(t)
+	up := &fakeUpstream{}
+	w.upstreamServer(t, up)
+	up.image("1", manifestOf("config", "layer"), "config", "layer")
+	a.rule("quay", "quay.io")
+	rules := store.NewCollection[map[string]any]("ecr", "cacherule")
+	if err := w.Store.Update(t.Context(), func(tx *store.Tx) error {
+		for _, item := range rules.All(tx, store.Scope{}) {
+			item.Value["URL"] = "evil.example/x.azurecr.io"
+			return rules.Put(tx, item.Key, item.Value)
+		}
+		t.Fatal("no rule is stored")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c := login(t, a.c, w.registry(t), a.id)
+	_, err := crane.Manifest(c.ref("quay/app:1"), c.options()...)
+	wantText(t, err, "The upstream registry evil.example/x.azurecr.io is not supported")
+	if n := up.count(""); n != 0 {
+		t.Errorf("%d requests", n)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/arn"
@@ -69,11 +70,17 @@ type Service struct {
 	clock  clock.WithTicker
 	log    *slog.Logger
 	docs   policy.Documents
+
+	// imports are the pull-through imports in progress. They end with life, which Run ends.
+	imports singleflight.Group
+	life    context.Context
+	end     context.CancelFunc
 }
 
 // New returns the service. Call Run to apply lifecycle policies.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, store: cfg.Store, images: cfg.Images, clock: cfg.Clock, log: cfg.Log}
+	s.life, s.end = context.WithCancel(context.Background())
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
@@ -208,8 +215,9 @@ func repositoryIDs(r store.Reader) (ids map[string]bool, err error) {
 // lifecycleEvery is how often lifecycle policies are applied. AWS applies them within a day.
 const lifecycleEvery = 30 * time.Second
 
-// Run applies lifecycle policies until ctx ends.
+// Run applies lifecycle policies until ctx ends. Then pull-through imports end, too.
 func (s *Service) Run(ctx context.Context) error {
+	defer s.end()
 	if err := s.images.Sweep(ctx); err != nil {
 		s.log.WarnContext(ctx, "ecr: removing contents that no image has", "err", err)
 	}

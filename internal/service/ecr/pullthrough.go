@@ -4,22 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
-	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
@@ -51,7 +48,7 @@ func (s *Service) ruleFor(sc scope, repository string) (rule cacheRuleRecord, up
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html
 //
 // AWS deviation: an image is imported once; ECR looks for a newer one after 24 hours. The images of all platforms of a list are
-// imported. Upstream registries are accessed without credentials.
+// imported, without layers that a registry does not store. Upstream registries are accessed without credentials.
 func (s *Service) PullThrough(ctx context.Context, api awsapi.API, account, region, repository, reference string) (bool, error) {
 	sc := scope{regional.At(account, region)}
 	rule, upstream, ok := s.ruleFor(sc, repository)
@@ -72,7 +69,11 @@ func (s *Service) PullThrough(ctx context.Context, api awsapi.API, account, regi
 	if err != nil {
 		return false, nil //nolint:nilerr // no upstream image has such a name
 	}
-	found, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(s.cfg.Upstream), remote.WithUserAgent("drydock"))
+	puller, err := remote.NewPuller(remote.WithTransport(bounded{s.cfg.Upstream}), remote.WithUserAgent("drydock"))
+	if err != nil {
+		return false, err
+	}
+	found, err := puller.Get(ctx, ref)
 	if answered := (*transport.Error)(nil); errors.As(err, &answered) && (answered.StatusCode == http.StatusNotFound || answered.StatusCode == http.StatusUnauthorized || answered.StatusCode == http.StatusForbidden) {
 		return false, nil
 	}
@@ -93,13 +94,36 @@ func (s *Service) PullThrough(ctx context.Context, api awsapi.API, account, regi
 	if separator == "@" {
 		tag = ""
 	}
-	if err := s.importUpstream(ctx, sc.contents(&r), found, tag, &r); err != nil {
+	i := &upstreamImport{Service: s, to: sc.contents(&r), record: &r, from: ref.Context(), puller: puller, seen: map[string]bool{}}
+	err = s.once(ctx, r.ID+"/"+reference, func(ctx context.Context) error {
+		return i.manifest(ctx, found.Manifest, found.MediaType, tag, 0)
+	})
+	if err != nil {
 		if awserr.CodeOf(err) != "" {
 			return false, err
 		}
 		return false, s.unreachable(ctx, rule.URL, err)
 	}
 	return true, nil
+}
+
+// importTime is how long the import of an image may take. A later pull goes on with the layers that are missing.
+const importTime = 15 * time.Minute
+
+// once runs an import that several requests may wait for. It goes on if their clients leave, and ends with the service.
+func (s *Service) once(ctx context.Context, key string, fn func(context.Context) error) error {
+	done := s.imports.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), importTime)
+		defer cancel()
+		defer context.AfterFunc(s.life, cancel)()
+		return nil, fn(ctx)
+	})
+	select {
+	case r := <-done:
+		return r.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // unreachable returns the error for an upstream registry that does not answer as it should. Its text is from memory.
@@ -128,134 +152,4 @@ func (s *Service) mayImport(ctx context.Context, sc scope, repository string) er
 		return nil
 	}
 	return awserr.New("AccessDeniedException", fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s because no identity-based policy allows the %s action", awsapi.CallFrom(ctx).Principal.ARN, action, id, action))
-}
-
-// importUpstream stores an image or a list of images, with all that it refers to.
-func (s *Service) importUpstream(ctx context.Context, to *imagestore.Repository, d *remote.Descriptor, tag string, r *repositoryRecord) error {
-	if d.MediaType.IsIndex() {
-		index, err := d.ImageIndex()
-		if err != nil {
-			return err
-		}
-		return s.importIndex(ctx, to, index, tag, r)
-	}
-	image, err := d.Image()
-	if err != nil {
-		return err
-	}
-	return s.importImage(ctx, to, image, tag, r)
-}
-
-func (s *Service) importIndex(ctx context.Context, to *imagestore.Repository, index v1.ImageIndex, tag string, r *repositoryRecord) error {
-	list, err := index.IndexManifest()
-	if err != nil {
-		return err
-	}
-	for _, m := range list.Manifests {
-		if m.MediaType.IsIndex() {
-			inner, err := index.ImageIndex(m.Digest)
-			if err != nil {
-				return err
-			}
-			if err := s.importIndex(ctx, to, inner, "", r); err != nil {
-				return err
-			}
-			continue
-		}
-		image, err := index.Image(m.Digest)
-		if err != nil {
-			return err
-		}
-		if err := s.importImage(ctx, to, image, "", r); err != nil {
-			return err
-		}
-	}
-	return s.putUpstream(ctx, to, index, tag, r)
-}
-
-func (s *Service) importImage(ctx context.Context, to *imagestore.Repository, image v1.Image, tag string, r *repositoryRecord) error {
-	layers, err := image.Layers()
-	if err != nil {
-		return err
-	}
-	m, err := image.Manifest()
-	if err != nil {
-		return err
-	}
-	for _, l := range layers {
-		digest, err := l.Digest()
-		if err != nil {
-			return err
-		}
-		if err := s.importLayer(ctx, to, digest.String(), l.Compressed); err != nil {
-			return err
-		}
-	}
-	config := func() (io.ReadCloser, error) {
-		raw, err := image.RawConfigFile()
-		return io.NopCloser(strings.NewReader(string(raw))), err
-	}
-	if err := s.importLayer(ctx, to, m.Config.Digest.String(), config); err != nil {
-		return err
-	}
-	return s.putUpstream(ctx, to, image, tag, r)
-}
-
-// importLayer stores a layer or a configuration, unless the repository has it.
-func (s *Service) importLayer(ctx context.Context, to *imagestore.Repository, digest string, open func() (io.ReadCloser, error)) error {
-	if _, ok := s.images.Layer(to, digest); ok {
-		return nil
-	}
-	body, err := open()
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	id, err := s.images.Begin(ctx, to)
-	if err != nil {
-		return err
-	}
-	part := make([]byte, imagestore.MaxPart)
-	for at := int64(0); ; {
-		n, err := io.ReadFull(body, part)
-		if n > 0 {
-			if err := s.images.Append(ctx, to, id, at, at+int64(n)-1, part[:n]); err != nil {
-				return err
-			}
-			at += int64(n)
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-	}
-	_, err = s.images.Complete(ctx, to, id, []string{digest})
-	if awserr.CodeOf(err) == "LayerAlreadyExistsException" { // another pull has imported it
-		return nil
-	}
-	return err
-}
-
-// putUpstream stores a manifest.
-func (s *Service) putUpstream(ctx context.Context, to *imagestore.Repository, m remote.Taggable, tag string, r *repositoryRecord) error {
-	raw, err := m.RawManifest()
-	if err != nil {
-		return err
-	}
-	put := imagestore.Put{Manifest: string(raw), Tag: tag, Immutable: r.immutable, Scan: r.ScanOnPush}
-	if typed, ok := m.(interface {
-		MediaType() (types.MediaType, error)
-	}); ok {
-		kind, err := typed.MediaType()
-		if err != nil {
-			return err
-		}
-		put.MediaType = string(kind)
-	}
-	if _, err := s.images.Put(ctx, to, put); err != nil && awserr.CodeOf(err) != "ImageAlreadyExistsException" {
-		return err
-	}
-	return nil
 }

@@ -25,7 +25,13 @@ import (
 // upstreamRegistry runs a registry on this machine to which all upstream hosts lead. It returns its address.
 func (w *world) upstreamRegistry(t testing.TB) string {
 	t.Helper()
-	srv := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	return w.upstreamServer(t, registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+}
+
+// upstreamServer runs a server on this machine to which all upstream hosts lead. It returns its address.
+func (w *world) upstreamServer(t testing.TB, h http.Handler) string {
+	t.Helper()
+	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
 	addr := srv.Listener.Addr().String()
 	next := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
