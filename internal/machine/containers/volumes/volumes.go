@@ -84,7 +84,8 @@ func (s *Store) Remove(ids ...string) error {
 	return errors.Join(errs...)
 }
 
-// Sweep removes everything but the data of known volumes and snapshots. No machine may be running.
+// Sweep removes everything but the data of known volumes and snapshots: also what a daemon that was killed has left of those that
+// it was making, enlarging or copying.
 func (s *Store) Sweep(known map[string]bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,6 +82,9 @@ func (s *Store) Mount(v machine.Volume, machineID string, owner int) (*os.File, 
 	if err := s.create(name, v.SnapshotID, size, owner); err != nil {
 		return nil, fmt.Errorf("making %s: %w", v.ID, err)
 	}
+	if st, err := os.Stat(name); err == nil {
+		size = max(size, st.Size()) // a mounted file system does not shrink
+	}
 	device, err := attached(name)
 	if err != nil {
 		return nil, fmt.Errorf("the loop device of %s: %w", v.ID, err)

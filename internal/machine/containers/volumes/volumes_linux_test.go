@@ -157,6 +157,21 @@ func TestVolumesAreBounded(t *testing.T) {
 	}
 }
 
+// An image that is larger than its volume stays as it is, and so does its data.
+func TestASmallerVolume(t *testing.T) {
+	s := store(t)
+	dir, unmount := mount(t, s, machine.Volume{ID: "vol-1", SizeGiB: 2})
+	write(t, dir, "kept")
+	unmount()
+	dir, _ = mount(t, s, machine.Volume{ID: "vol-1", SizeGiB: 1})
+	if got := read(t, dir); got != "kept" {
+		t.Errorf("it has %q", got)
+	}
+	if mib := size(t, dir); mib < 1900 {
+		t.Errorf("there are %d MiB", mib)
+	}
+}
+
 func TestNothingIsLeft(t *testing.T) {
 	s := store(t)
 	_, unmount := mount(t, s, machine.Volume{ID: "vol-1", SizeGiB: 1})
