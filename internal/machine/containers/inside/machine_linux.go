@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -198,7 +199,7 @@ func (b *box) root() error {
 	}
 	// Container runtimes log there; this machine has no kernel log of its own.
 	m.bindFile(filepath.Join(hostDev, "null"), filepath.Join(dir, "dev/kmsg"))
-	m.do("keeping the host's settings", func() error { return copyEtc(dir + "/etc") })
+	m.do("keeping the host's settings", func() error { return unlessFull(copyEtc(dir + "/etc")) })
 	m.pivot(dir)
 	// From here on, links can lead only to what the machine has.
 	m.do("preparing the disk", func() error {
@@ -240,6 +241,7 @@ func copyEtc(etc string) error {
 			return copyEntry(p, to, rel, d)
 		})
 		if err != nil {
+			_ = to.RemoveAll(name) // so that the next boot copies all of it
 			return err
 		}
 	}
@@ -281,7 +283,7 @@ func (b *box) etc() error {
 		files["../opt/drydock/no-limits"] = ""
 	}
 	for name, text := range files {
-		if err := replace(filepath.Join("/etc", name), []byte(text), 0o644); err != nil {
+		if err := unlessFull(replace(filepath.Join("/etc", name), []byte(text), 0o644)); err != nil {
 			return err
 		}
 	}
@@ -291,7 +293,16 @@ func (b *box) etc() error {
 	}); err != nil {
 		return err
 	}
-	return b.trust()
+	return unlessFull(b.trust())
+}
+
+// unlessFull logs that the disk is full instead of failing, so that the machine boots and its root can make room.
+func unlessFull(err error) error {
+	if !errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	fmt.Printf("Drydock: the disk is full, so a setting is missing or old: %v\n", err)
+	return nil
 }
 
 // bundle has the certificate authorities that the machine's programs trust.
@@ -319,8 +330,11 @@ func readRegular(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// replace writes a file atomically.
+// replace writes a file atomically, unless it is like that already: a full disk has no room for another one.
 func replace(name string, data []byte, mode os.FileMode) error {
+	if same(name, data, mode) {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -336,6 +350,19 @@ func replace(name string, data []byte, mode os.FileMode) error {
 		_ = os.Remove(f.Name())
 	}
 	return err
+}
+
+// same reports whether a name is that of root's own file with this text and mode.
+func same(name string, data []byte, mode os.FileMode) bool {
+	st, err := os.Lstat(name)
+	if err != nil || st.Mode() != mode || st.Size() != int64(len(data)) {
+		return false
+	}
+	if s := st.Sys().(*syscall.Stat_t); s.Uid != 0 || s.Gid != 0 || s.Nlink != 1 {
+		return false
+	}
+	has, err := readRegular(name)
+	return err == nil && bytes.Equal(has, data)
 }
 
 func (b *box) handle(c *net.UnixConn) {

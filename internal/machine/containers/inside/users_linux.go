@@ -63,7 +63,7 @@ func settle(more []setting) error {
 		if _, err := os.Lstat(at); err == nil {
 			continue
 		}
-		if err := replace(at, []byte(d.text), d.mode); err != nil {
+		if err := unlessFull(replace(at, []byte(d.text), d.mode)); err != nil {
 			return err
 		}
 	}
@@ -77,11 +77,15 @@ func settle(more []setting) error {
 			if err != nil {
 				continue // the user has removed it
 			}
-			if err := errors.Join(replace(at, b, 0o644), os.Lchown(at, u.UID, u.GID)); err != nil {
+			err = replace(at, b, 0o644)
+			if err == nil {
+				err = os.Lchown(at, u.UID, u.GID)
+			}
+			if err := unlessFull(err); err != nil {
 				return err
 			}
 		}
-		if err := os.Lchown(u.Home, u.UID, u.GID); err != nil {
+		if err := os.Lchown(u.Home, u.UID, u.GID); err != nil && !errors.Is(err, fs.ErrNotExist) { // a full disk has no room for it
 			return err
 		}
 	}
