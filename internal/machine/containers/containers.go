@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
@@ -38,6 +39,8 @@ type Config struct {
 	Volumes *volumes.Store
 	// PIDs bounds the processes and threads of a machine. Zero means a default.
 	PIDs int
+	// DisksUsable replaces volumes.Usable, for tests.
+	DisksUsable func() error
 	// Executable and ChildArgs are those of childproc.Spec, for tests.
 	Executable string
 	ChildArgs  []string
@@ -70,7 +73,7 @@ type Runtime struct {
 
 	mu       sync.Mutex
 	machines map[string]*Machine // those that are on
-	roots    *volumes.Store      // the disks of machines, or nil if this machine cannot mount them
+	roots    *volumes.Store      // the disks of machines, even if this machine cannot mount them now
 	closed   bool
 	host     *childproc.Supervisor // nil before the first machine
 	dir      *os.File
@@ -92,7 +95,7 @@ func New(cfg Config) *Runtime {
 		cfg.Log = slog.Default()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, machines: map[string]*Machine{}, roots: newRoots(cfg.Dir), changed: make(chan struct{})}
+	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, machines: map[string]*Machine{}, roots: volumes.New(filepath.Join(cfg.Dir, rootDir)), changed: make(chan struct{})}
 }
 
 // Name is that of package machine.

@@ -1,15 +1,20 @@
 package containers_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/containers"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/machine/containers/volumes"
 	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
@@ -131,6 +136,116 @@ func TestADiskOfAnEarlierVersion(t *testing.T) {
 	if _, ok := allocated(t, dir, "i-a"); ok {
 		t.Error("it has another disk, too")
 	}
+}
+
+// A disk that cannot be mounted for a while keeps its data: its machine does not boot with another one.
+func TestADiskIsNeverReplaced(t *testing.T) {
+	needDisks(t)
+	dir := t.TempDir()
+	errs := make(chan error, 1)
+	var missing atomic.Bool
+	var r *containers.Runtime
+	cfg := newConfig(t, &r, dir, reporting{idle{t}, errs})
+	cfg.DisksUsable = func() error {
+		if missing.Load() {
+			return errors.New("there is no mkfs.ext4")
+		}
+		return volumes.Usable()
+	}
+	r = containers.New(cfg)
+	t.Cleanup(func() {
+		if err := r.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutting down: %v", err)
+		}
+	})
+	in := instance("i-a", "10.0.0.11")
+	a := start(t, r, in)
+	run(t, a, "sh", "-c", "echo kept > /var/lib/note")
+	if err := a.Stop(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	missing.Store(true)
+	if err := r.Start(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-errs; !strings.Contains(err.Error(), "there is no mkfs.ext4") || !strings.Contains(err.Error(), probe.MountFix) {
+		t.Error(err)
+	}
+	folder := func(id string) error { _, err := os.Lstat(filepath.Join(dir, "disks", id, "disk")); return err }
+	start(t, r, instance("i-b", "10.0.0.12"))
+	if err := folder("i-b"); err != nil {
+		t.Errorf("the disk of a new machine: %v", err)
+	}
+	if err := folder("i-a"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the machine has another disk: %v", err)
+	}
+	missing.Store(false)
+	a = start(t, r, in)
+	if got := run(t, a, "cat", "/var/lib/note"); got != "kept\n" {
+		t.Errorf("the disk has %q", got)
+	}
+	if err := a.Stop(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	missing.Store(true)
+	if err := r.RemoveDisk("i-a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := allocated(t, dir, "i-a"); ok {
+		t.Error("the disk is still there")
+	}
+}
+
+// The disks of machines that are neither known nor on are removed, and what a daemon that was killed has left of others.
+func TestDisksAreSwept(t *testing.T) {
+	needDisks(t)
+	dir := t.TempDir()
+	r := newRuntime(t, dir)
+	left := func() (all []string) {
+		for _, name := range []string{"disks", "roots"} {
+			list, err := os.ReadDir(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range list {
+				all = append(all, e.Name())
+			}
+		}
+		return all
+	}
+	a := start(t, r, instance("i-a", "10.0.0.11"))
+	b := start(t, r, instance("i-b", "10.0.0.12"))
+	start(t, r, instance("i-c", "10.0.0.13"))
+	for _, name := range []string{"new-123", "vol-ia.ext4.larger", "vol-id.ext4"} {
+		if err := os.WriteFile(filepath.Join(dir, "roots", name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(a.Stop(t.Context(), true), b.Stop(t.Context(), true), r.SweepDisks(map[string]bool{"i-a": true})); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := left(), []string{"i-a", "i-c", "vol-ia.ext4", "vol-ic.ext4"}; !slices.Equal(got, want) {
+		t.Errorf("left: %q, want %q", got, want)
+	}
+}
+
+// A machine boots with a full disk, so that its root can make room.
+func TestAFullDiskBoots(t *testing.T) {
+	needDisks(t)
+	r := newRuntime(t, t.TempDir())
+	in := instance("i-a", "10.0.0.11")
+	in.DiskGiB = 1
+	a := start(t, r, in)
+	run(t, a, "sh", "-c", `
+		fallocate -l $(( $(stat -f -c %a /home) * $(stat -f -c %S /home) - (8 << 20) )) /home/large
+		! cat /dev/zero > /home/more 2> /dev/null
+		i=0; while [ $i -lt 5000 ] && echo x 2> /dev/null > /home/small.$i; do i=$((i + 1)); done
+		! echo x 2> /dev/null > /etc/new`)
+	if err := a.Stop(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	a = start(t, r, in)
+	run(t, a, "sh", "-c", "rm /home/large && echo x > /etc/new")
 }
 
 // A machine whose root has replaced a system file by a pipe does not boot again. All others do.

@@ -32,6 +32,9 @@ type Report struct {
 	Checks    []Check `json:"checks"`
 }
 
+// MountFix is the fix of a machine that cannot mount disks and volumes.
+const MountFix = "sudo apt-get install -y e2fsprogs && sudo modprobe loop"
+
 // newReport returns the report of checks.
 func newReport(checks []Check) Report {
 	r := Report{Available: true, Checks: checks}

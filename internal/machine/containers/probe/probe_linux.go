@@ -57,7 +57,7 @@ func privileges(root bool) Check {
 
 func mounting() Check {
 	if err := volumes.Usable(); err != nil {
-		return Check{Volumes, Limited, err.Error() + ": machines do not show their EBS volumes, so claims are not mounted, and nothing bounds their disks", "sudo apt-get install -y e2fsprogs && sudo modprobe loop"}
+		return Check{Volumes, Limited, err.Error() + ": machines do not show their EBS volumes, so claims are not mounted, and nothing bounds their disks", MountFix}
 	}
 	return Check{Volumes, OK, "ext4 by loop devices", ""}
 }
