@@ -408,6 +408,9 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.machines.SweepDisks(ctx); err != nil { // what is left takes space, and nothing else
+		d.log.Warn("removing the disks of ended machines", "err", err)
+	}
 	d.sender = serviceevents.New(serviceevents.Config{Bus: d.events, EC2: d.ec2, Clock: clocks.RealClock{}, Log: d.log})
 	d.keeper = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Set: d.faults, Interrupt: d.interrupt, Notice: d.notice, Cleared: d.sender.Done, Log: d.log})
 	d.keeper.Refresh()

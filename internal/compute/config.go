@@ -138,6 +138,8 @@ type ControlPlanes interface {
 
 // EC2 is the part of the EC2 service that is needed here.
 type EC2 interface {
+	// InstanceIDs returns the instances of all accounts and regions that are not terminated, and those whose records cannot be read.
+	InstanceIDs() (map[string]bool, error)
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 	// InstanceState returns an empty state for an instance whose record cannot be read.
 	InstanceState(account, region, id string) (state string, ok bool)

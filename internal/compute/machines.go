@@ -9,9 +9,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node/fargate"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Start implements ec2.Machines.
@@ -58,8 +63,40 @@ func (m *Machines) keepsDisk(account, region, instanceID string) bool {
 	return i.State.Name != ec2types.InstanceStateNameTerminated && i.State.Name != ec2types.InstanceStateNameShuttingDown
 }
 
+// SweepDisks removes the disks of machines that run containers and no longer exist: before machines start, those that a daemon
+// which was killed has left.
+func (m *Machines) SweepDisks(ctx context.Context) error {
+	known, err := m.cfg.EC2.InstanceIDs()
+	if err != nil {
+		return err
+	}
+	clusters, err := m.cfg.EKS.Clusters(ctx)
+	if err != nil {
+		return err
+	}
+	// The ID of a Fargate machine is that of its network interface, in its cluster's account and region.
+	scopes := map[store.Scope]bool{}
+	for _, c := range clusters {
+		scopes[store.Scope{Account: c.Account, Region: c.Region}] = true
+	}
+	for k := range fargate.Clusters(m.cfg.Store) {
+		scopes[store.Scope{Account: k.Account, Region: k.Region}] = true
+	}
+	for s := range scopes {
+		ctx := awsapi.WithCall(ctx, &awsapi.Call{Account: s.Account, Region: s.Region, Service: "ec2"})
+		out, err := m.cfg.EC2.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{})
+		if err != nil {
+			return err
+		}
+		for _, e := range out.NetworkInterfaces {
+			known[aws.ToString(e.NetworkInterfaceId)] = true
+		}
+	}
+	return m.boxes.SweepDisks(known)
+}
+
 // StopAccount stops the machines of an account, or of all accounts if account is empty, after a reset has removed
-// their records.
+// their records, and removes the disks of those that were off.
 func (m *Machines) StopAccount(ctx context.Context, account string) error {
 	m.mu.Lock()
 	var gone []machine.Instance
@@ -74,7 +111,7 @@ func (m *Machines) StopAccount(ctx context.Context, account string) error {
 			return err
 		}
 	}
-	return nil
+	return m.SweepDisks(ctx)
 }
 
 // Count returns how many instances are running.
