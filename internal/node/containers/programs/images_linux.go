@@ -2,9 +2,7 @@ package programs
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
@@ -23,15 +22,24 @@ const (
 	kubernetesNamespace = "k8s.io"
 )
 
+// An archive is large, and what keeps it from being imported, such as a full disk, seldom ends soon: importImages tries again after
+// minImportAgain, and waits twice as long after each further failure, up to maxImportAgain.
+const (
+	minImportAgain = 10 * time.Second
+	maxImportAgain = time.Minute
+)
+
 // importImages imports the archives that all machines share into this machine's containerd, until ctx ends.
 func importImages(ctx context.Context) {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	var c *client.Client
 	var imported time.Time // when the folder had changed last, the last time that all of it was imported
+	var again time.Time    // not before
+	wait := minImportAgain
 	for {
 		st, err := os.Stat(launch.ImageDir)
-		if err == nil && !st.ModTime().Equal(imported) {
+		if err == nil && !st.ModTime().Equal(imported) && !time.Now().Before(again) {
 			if c == nil {
 				c, err = client.New(containerdSocket, client.WithDefaultNamespace(kubernetesNamespace), client.WithTimeout(time.Second)) // not up yet
 			}
@@ -39,6 +47,12 @@ func importImages(ctx context.Context) {
 				err = importNew(ctx, c)
 				if err != nil && ctx.Err() == nil {
 					fmt.Fprintln(os.Stderr, "importing images:", err)
+				}
+				switch {
+				case err == nil:
+					wait = minImportAgain
+				case serving(ctx, c): // otherwise containerd has ended, and is back soon
+					again, wait = time.Now().Add(wait), min(2*wait, maxImportAgain)
 				}
 				// Two changes within a tick of the kernel's clock have the same time.
 				if err == nil && time.Since(st.ModTime()) > time.Second {
@@ -84,23 +98,38 @@ func importNew(ctx context.Context, c *client.Client) error {
 			continue
 		}
 		names, err := importOne(ctx, c, a)
-		if err != nil && !serving(ctx, c) {
-			return err // it is tried again
+		if err != nil && (full(err) || !serving(ctx, c)) {
+			return err // it is tried again, before those after it
 		}
 		if err != nil {
-			if werr := os.WriteFile(base+".error", []byte(err.Error()), 0o644); werr != nil && !errors.Is(werr, fs.ErrExist) {
-				return werr
+			if err := note(base+".error", err.Error()); err != nil {
+				return err
 			}
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
 		// An archive that cannot be imported is not tried again until it is replaced.
-		if err := os.WriteFile(base+".done", []byte(strings.Join(names, "\n")), 0o644); err != nil {
+		if err := note(base+".done", strings.Join(names, "\n")); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// full reports whether something failed because the disk is full. containerd says so in words only.
+func full(err error) bool { return strings.Contains(err.Error(), unix.ENOSPC.Error()) }
+
+// note writes a file atomically: one that is there says that an archive needs no further attempt.
+func note(name, text string) error {
+	err := os.WriteFile(name+".new", []byte(text), 0o644)
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		_ = os.Remove(name + ".new")
+	}
+	return err
 }
 
 // pinned keeps the kubelet from removing an image when the disk is full: no registry has it.
