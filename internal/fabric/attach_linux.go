@@ -181,7 +181,10 @@ func (f *Fabric) configure(e *Interface, l *link) error {
 			rules = append(rules, in, out)
 		}
 		for _, r := range rules {
-			if err := l.there.nl.RuleAdd(r); err != nil && !errors.Is(err, unix.EEXIST) {
+			switch err := l.there.nl.RuleAdd(r); {
+			case err == nil:
+				l.rules = append(l.rules, r)
+			case !errors.Is(err, unix.EEXIST):
 				return fmt.Errorf("add routing rule: %w", err)
 			}
 		}

@@ -2,11 +2,17 @@ package fabric
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // A load balancer's interface connects to targets from clients' addresses. Targets see these, their groups decide by them or by
@@ -48,8 +54,12 @@ func TestClientsOfLoadBalancers(t *testing.T) {
 	if err := l.Apply(withBalancer(from(forClients), "subnet-lb")); err != nil {
 		t.Fatal(err)
 	}
+	rules := l.countRules(l.managed)
 	if err := l.AttachManaged("eni-lb"); err != nil {
 		t.Fatal(err)
+	}
+	if got := l.countRules(l.managed); got <= rules {
+		t.Errorf("%d routing rules before, %d after an interface is attached", rules, got)
 	}
 	ask := func(network, client, to string, wait time.Duration) string {
 		t.Helper()
@@ -101,19 +111,29 @@ func TestClientsOfLoadBalancers(t *testing.T) {
 
 	// The client's own connections with the same ports come from the client, after the load balancer's, too.
 	source := netip.MustParseAddrPort("10.0.0.10:40001")
-	for _, id := range []string{"eni-lb", "eni-a1", "eni-lb"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		c, err := l.Dial(ctx, id, "tcp4", source, netip.MustParseAddrPort("10.0.0.11:7000"))
-		if err != nil {
-			t.Fatalf("from %s: %v", id, err)
+	for _, network := range []string{"tcp4", "udp4"} {
+		for _, id := range []string{"eni-lb", "eni-a1", "eni-lb"} {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			c, err := l.Dial(ctx, id, network, source, netip.MustParseAddrPort("10.0.0.11:7000"))
+			if err != nil {
+				t.Fatalf("from %s by %s: %v", id, network, err)
+			}
+			_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+			tcp, ok := c.(*net.TCPConn)
+			if !ok {
+				_, _ = c.Write([]byte("?"))
+			}
+			b := make([]byte, 64)
+			n, err := c.Read(b)
+			if string(b[:n]) != source.String() {
+				t.Errorf("from %s by %s: the target sees %q (%v)", id, network, b[:n], err)
+			}
+			if ok {
+				_ = tcp.SetLinger(0)
+			}
+			_ = c.Close()
+			cancel()
 		}
-		b, err := io.ReadAll(c)
-		if string(b) != source.String() {
-			t.Errorf("from %s: the target sees %q (%v)", id, b, err)
-		}
-		_ = c.(*net.TCPConn).SetLinger(0)
-		_ = c.Close()
-		cancel()
 	}
 
 	// A rule for the load balancer's group lets all clients in.
@@ -144,6 +164,73 @@ func TestClientsOfLoadBalancers(t *testing.T) {
 	}
 	expect("a client of a load balancer in the target's subnet", "tcp4", "203.0.113.7", "10.0.0.11:7000", "203.0.113.7")
 
+	// A machine that is cut off sends nothing back either.
+	near, far := l.hold(l.hosts["eni-b1"], "10.0.0.11:7001", netip.MustParseAddr("203.0.113.7"))
+	set := func(down bool) {
+		t.Helper()
+		for i := range filtered.Interfaces {
+			if filtered.Interfaces[i].ID == "eni-b1" {
+				filtered.Interfaces[i].Down = down
+			}
+		}
+		if err := l.Apply(filtered); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(true)
+	if _, err := far.Write([]byte("!")); err != nil {
+		t.Fatal(err)
+	}
+	_ = near.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+	if n, err := near.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a machine that is cut off has sent %d bytes (%v)", n, err)
+	}
+	set(false)
+	_ = near.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if n, err := near.Read(make([]byte, 1)); n != 1 {
+		t.Errorf("a machine that was cut off sends nothing: %v", err)
+	}
+
+	// What is remembered is forgotten soon, unless TCP's keepalives say that the connection is still there.
+	for _, e := range l.kept() {
+		if e.Timeout <= 0 || e.Timeout > 180*time.Second {
+			t.Errorf("a connection is remembered for %s", e.Timeout)
+		}
+	}
+	raw, err := near.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := 0
+	if e := raw.Control(func(fd uintptr) { idle, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE) }); e != nil || err != nil {
+		t.Fatal(e, err)
+	}
+	if own := keptTimeouts[unix.IPPROTO_TCP]; time.Duration(idle)*time.Second > own/4 {
+		t.Errorf("idle connections are remembered for %s, and send a keepalive after %d s", own, idle)
+	}
+	if err := near.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	l.nft.conn.FlushSet(&nftables.Set{Table: families[0].table, Name: "kept"})
+	if err := l.nft.flush(); err != nil {
+		t.Fatal(err)
+	}
+	patience, tick := time.After(10*time.Second), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for len(l.kept()) == 0 {
+		select {
+		case <-tick.C:
+		case <-patience:
+			t.Fatal("a keepalive does not remember its connection")
+		}
+	}
+	_ = near.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, _ = far.Write([]byte("!"))
+	if n, err := near.Read(make([]byte, 1)); n != 1 {
+		t.Errorf("after a keepalive, the target sends nothing: %v", err)
+	}
+	_ = near.Close()
+
 	// Machines still have no addresses but their own.
 	if got, err := l.Dial(t.Context(), "eni-a1", "udp4", netip.MustParseAddrPort("203.0.113.7:0"), netip.MustParseAddrPort("10.0.0.11:7000")); err == nil {
 		defer got.Close()
@@ -153,6 +240,59 @@ func TestClientsOfLoadBalancers(t *testing.T) {
 			t.Error("a machine has another's address")
 		}
 	}
+
+	// Nothing of an interface stays.
+	if err := l.Detach("eni-lb"); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.countRules(l.managed); got != rules {
+		t.Errorf("%d routing rules before, %d after an interface was attached", rules, got)
+	}
+}
+
+// hold makes a connection from eni-lb, with a client's address, to a machine, which holds it.
+func (l *lab) hold(ns *namespace, at string, client netip.Addr) (near *net.TCPConn, far net.Conn) {
+	l.Helper()
+	var tcp net.Listener
+	if err := ns.do(func() (err error) {
+		tcp, err = net.Listen("tcp4", at)
+		return err
+	}); err != nil {
+		l.Fatal(err)
+	}
+	defer tcp.Close()
+	ctx, cancel := context.WithTimeout(l.Context(), 5*time.Second)
+	defer cancel()
+	c, err := l.Dial(ctx, "eni-lb", "tcp4", netip.AddrPortFrom(client, 0), netip.MustParseAddrPort(at))
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { c.Close() })
+	_ = tcp.(*net.TCPListener).SetDeadline(time.Now().Add(5 * time.Second))
+	if far, err = tcp.Accept(); err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { far.Close() })
+	return c.(*net.TCPConn), far
+}
+
+// kept returns the connections from clients' addresses that the fabric remembers.
+func (l *lab) kept() []nftables.SetElement {
+	l.Helper()
+	out, err := l.nft.conn.GetSetElements(&nftables.Set{Table: families[0].table, Name: "kept"})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return out
+}
+
+func (l *lab) countRules(ns *namespace) int {
+	l.Helper()
+	all, err := ns.nl.RuleList(netlink.FAMILY_V4)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return len(all)
 }
 
 // see answers at port 7000 with the address and port that the client has.

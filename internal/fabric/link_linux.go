@@ -22,7 +22,8 @@ type link struct {
 	borrowed   bool // it belongs to an interface of the state
 	managed    bool // the namespace is the fabric's
 	secondary  bool
-	configured string // the primary addresses that the device there has
+	configured string          // the primary addresses that the device there has
+	rules      []*netlink.Rule // there
 }
 
 // wire connects one of the fabric's own namespaces, and gives it a default route to the fabric in its main table or,
@@ -103,6 +104,11 @@ func (f *Fabric) disconnect(id string) {
 	// The kernel has removed what used the device.
 	maps.DeleteFunc(f.routes, func(_ string, r netlink.Route) bool { return r.LinkIndex == l.index })
 	maps.DeleteFunc(f.neighs, func(_ string, n netlink.Neigh) bool { return n.LinkIndex == l.index })
+	if l.managed { // its namespace stays
+		for _, r := range l.rules {
+			_ = l.there.nl.RuleDel(r)
+		}
+	}
 	if l.borrowed {
 		l.there.close()
 	}

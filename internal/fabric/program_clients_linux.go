@@ -1,6 +1,8 @@
 package fabric
 
 import (
+	"time"
+
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -13,11 +15,17 @@ import (
 // dynsetDelete removes an element: NFT_DYNSET_OP_DELETE.
 const dynsetDelete = 2
 
+// keptTimeouts are how long a connection is remembered after its last packet from the load balancer. One that TCP has not closed
+// sends some: keepalives if it is idle, which are Go's default of 15 seconds, and probes if the target does not read, at most
+// two minutes apart. So what is over is soon forgotten, and the set does not fill up.
+var keptTimeouts = map[uint32]time.Duration{unix.IPPROTO_TCP: 150 * time.Second, unix.IPPROTO_UDP: trackTimeouts[unix.IPPROTO_UDP]}
+
 // keeping makes the sets for connections from clients' addresses.
 func (p *program) keeping(tuple nftables.SetDatatype) {
 	number := nftables.TypeInteger
 	// By the target's VPC and what replies look like, the load balancer's interface.
 	p.rs.set("kept", nftables.Set{KeyType: tuple, IsMap: true, DataType: number, Dynamic: true, HasTimeout: true, Size: 1 << 18})
+	p.rs.set("same", nftables.Set{KeyType: concat(number, number)})                                                      // twice the same interface
 	p.rs.set("keepers", nftables.Set{KeyType: number, IsMap: true, DataType: nftables.TypeVerdict})                      // interface → …
 	p.rs.set("near-keepers", nftables.Set{KeyType: concat(number, number), IsMap: true, DataType: nftables.TypeVerdict}) // its subnet and it → …
 }
@@ -32,23 +40,26 @@ func (p *program) keeps() bool {
 	return false
 }
 
-// keep remembers the connections to a machine that come from clients' addresses. A client that opens a connection of its own with
-// the same ports has ended the one before.
+// keep remembers the connections to a machine that come from clients' addresses. What another interface sends with the same
+// addresses and ports, such as the client's own, ends the one before: TCP when it opens a connection, UDP with each packet.
 func (p *program) keep(chain string, e *Interface) {
 	if !p.ports[e.ID].machine || !p.keeps() {
 		return
 	}
 	key := p.key(rule(value(reg(0), u32(p.number(e.VPC)))), true, kindPorts)
-	data := reg(p.f.length/2 + 4) // after the key
+	words := p.f.length/2 + 4
+	data, old := reg(words), reg(words+1) // after the key
+	source := rule(loadMark(data), masked(data, 4, u32(srcMask), u32(0)))
 	change := func(operation uint32, protocol uint32) *expr.Dynset {
-		d := p.update("kept", trackTimeouts[protocol])
+		d := p.update("kept", keptTimeouts[protocol])
 		d.Operation, d.SrcRegData = operation, data
 		return d
 	}
 	p.rs.add(chain, opens(), key, value(data, u32(0)), change(dynsetDelete, unix.IPPROTO_TCP))
+	p.rs.add(chain, protocolIs(unix.IPPROTO_UDP), key, source, &expr.Lookup{SourceRegister: reg(0), SetName: "kept", IsDestRegSet: true, DestRegister: old},
+		notIn("same", data), change(dynsetDelete, unix.IPPROTO_UDP))
 	for _, protocol := range []uint32{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-		p.rs.add(chain, marked(expr.CmpOpNeq, flagKept, 0), protocolIs(protocol), key,
-			loadMark(data), masked(data, 4, u32(srcMask), u32(0)), change(unix.NFT_DYNSET_OP_UPDATE, protocol))
+		p.rs.add(chain, marked(expr.CmpOpNeq, flagKept, 0), protocolIs(protocol), key, source, change(unix.NFT_DYNSET_OP_UPDATE, protocol))
 	}
 }
 
@@ -83,6 +94,7 @@ func (p *program) keeper(e *Interface) {
 	p.rs.add(far, goTo(near))
 	p.leaving(near, e)
 	p.arrive(near, e, n)
+	p.rs.put("same", nftables.SetElement{Key: append(u32(n), u32(n)...)})
 	p.rs.put("keepers", nftables.SetElement{Key: u32(n), VerdictData: goTo(far)})
 	p.rs.put("near-keepers", nftables.SetElement{Key: append(u32(subnet), u32(n)...), VerdictData: goTo(near)})
 }

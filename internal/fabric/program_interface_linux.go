@@ -85,7 +85,9 @@ func (p *program) iface(e *Interface) {
 			p.rs.add(from, foreign, dropAs(Spoofed))
 		}
 		p.rs.add(from, p.f.at(vn, p.f.dst), in("services", reg(0)), setMark(0, finalMark(service, vn, n)), accept)
-		p.replies(from, e)
+		if !e.Down {
+			p.replies(from, e)
+		}
 		p.proxy(from, e, v)
 	}
 	if e.Down {
