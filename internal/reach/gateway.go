@@ -376,6 +376,9 @@ func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet)
 			return
 		}
 	}
+	if w.indirect(h, n.ID, p) {
+		return
+	}
 	if sn, ok := get[*Subnet](w.s, n.Subnet); ok && n.Subnet != from.ID {
 		p = w.acl(sn, false, p)
 	}
@@ -463,6 +466,9 @@ func (w *walk) middlebox(e *Interface, from *Subnet, p packet) {
 	if !e.NoSourceDestCheck {
 		w.deny(h, Explanation{Code: CodeSourceDestCheck, Address: p.dst, Interface: e.ID},
 			"%s has its source/destination check on: it accepts only packets for its own addresses", e.ID)
+		return
+	}
+	if w.indirect(h, e.ID, p) {
 		return
 	}
 	w.pass(h)

@@ -87,6 +87,37 @@ func (s *Snapshot) CheckTarget(f Flow, client netip.Addr) *Verdict {
 	return v
 }
 
+// indirect denies packets with a client's address that something forwards between the load balancer and the target: they must
+// flow directly.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/edit-target-group-attributes.html#client-ip-preservation
+func (w *walk) indirect(h Hop, through string, p packet) bool {
+	if w.client.IsValid() {
+		w.deny(h, Explanation{Code: CodeUnsupported}, "%s is behind %s, through which load balancers cannot preserve clients' addresses", p.dst, through)
+	}
+	return w.client.IsValid()
+}
+
+// hairpin denies packets with a client's address to the instance that has it, also for a pod. They would not get back to the load
+// balancer.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-troubleshooting.html#loopback-timeout
+func (w *walk) hairpin(e *Interface) bool {
+	if w.reply || !w.client.IsValid() {
+		return false
+	}
+	at := w.s.InterfaceAt(e.VPC, w.client)
+	if at == nil || at.ID != e.ID && (at.Instance == "" || at.Instance != e.Instance) {
+		return false
+	}
+	h := w.eniHop(e, "")
+	where := e.ID
+	if e.Instance != "" {
+		where = e.Instance
+	}
+	w.deny(h, Explanation{Code: CodeUnsupported, Address: w.client, Interface: e.ID, VPC: e.VPC},
+		"the client %s is on %s, which is also the target: load balancers that preserve clients' addresses cannot lead a connection back to where it comes from", w.client, where)
+	return true
+}
+
 // Through returns the verdict on a connection that v takes to a load balancer. hop describes what the load
 // balancer does with it. next, unless the connection ends at the load balancer, is the verdict on the flow to a
 // target.

@@ -96,6 +96,17 @@ func TestCheckTarget(t *testing.T) {
 	forNeighbours := with(t, balanced(), "sg-app", func(g *reach.SecurityGroup) {
 		g.Rules = append(g.Rules, tcp("sgr-neighbours", 30080, cidr("10.0.1.0/24")))
 	})
+	// Pods have addresses of their instance's interfaces.
+	pods := with(t, forEverybody, "eni-app", func(e *reach.Interface) { e.Prefixes = cidrs("10.0.1.16/28") })
+	second := eni("eni-app2", "vpc-1", "subnet-pub", "10.0.0.90", "i-app", "sg-app")
+	second.Primary = false
+	pods = edit(pods, second)
+	box := eni("eni-box", "vpc-1", "subnet-priv", "10.0.1.77", "i-box", "sg-web")
+	box.NoSourceDestCheck = true
+	boxed := edit(with(t, forEverybody, "sg-web", func(g *reach.SecurityGroup) { g.Rules = append(g.Rules, tcp("sgr-box", 30080, anyone)) }), box, &reach.Instance{ID: "i-box"})
+	boxed = reroute(t, boxed, "rtb-pub", cidr("10.0.1.0/24"), "eni-box")
+	own := reroute(t, forEverybody, "rtb-pub", cidr("10.0.1.0/24"), "eni-app")
+	nat := reroute(t, forEverybody, "rtb-pub", cidr("10.0.1.0/24"), "nat-1")
 	f := flow(reach.At("eni-lb1"), reach.At("i-app"), 30080)
 	for _, tt := range []struct {
 		name   string
@@ -113,6 +124,15 @@ func TestCheckTarget(t *testing.T) {
 		{"an ACL that stops replies to clients", noReplies, ip("203.0.113.10"), reach.CodeACL},
 		{"a client in the target's subnet", forNeighbours, ip("10.0.1.50"), ""},
 		{"another family", s, netip.MustParseAddr("2001:db8::1"), ""},
+		{"the target itself", forEverybody, ip("10.0.1.10"), reach.CodeUnsupported},
+		{"a pod on the target", pods, ip("10.0.1.20"), reach.CodeUnsupported},
+		{"another interface of the target", pods, ip("10.0.0.90"), reach.CodeUnsupported},
+		{"a pod elsewhere", pods, ip("10.0.1.40"), ""},
+		{"a target that is its own client, which is not seen", forEverybody, netip.Addr{}, ""},
+		{"a middlebox", boxed, ip("203.0.113.10"), reach.CodeUnsupported},
+		{"a middlebox, and the client is not seen", boxed, netip.Addr{}, ""},
+		{"a route to the target itself", own, ip("203.0.113.10"), ""},
+		{"a NAT gateway", nat, ip("10.0.0.10"), reach.CodeUnsupported},
 		{"neither", balanced(), ip("203.0.113.10"), reach.CodeGroupMismatch},
 	} {
 		v := tt.net.CheckTarget(f, tt.client)

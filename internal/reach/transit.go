@@ -169,8 +169,7 @@ func (w *walk) transitGateway(g *TransitGateway, from *TransitAttachment, sn *Su
 		w.deny(h, Explanation{Code: CodeProtocol, Address: p.dst}, "%s does not carry IPv6", from.ID)
 		return
 	}
-	if w.client.IsValid() {
-		w.deny(h, Explanation{Code: CodeUnsupported}, "%s is behind %s, through which load balancers cannot preserve clients' addresses", p.dst, g.ID)
+	if w.indirect(h, g.ID, p) {
 		return
 	}
 	t, ok := get[*TransitTable](w.s, from.Table)

@@ -268,6 +268,9 @@ func (w *walk) arrive(e *Interface, p packet) {
 		return
 	}
 	w.groups(e, false, p)
+	if w.hairpin(e) {
+		return
+	}
 	w.pass(w.eniHop(e, ""))
 	if !w.endpoint(e) {
 		return
