@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"runtime"
@@ -89,11 +90,11 @@ func (p *pull) write(ctx context.Context, w io.Writer) error {
 }
 
 func (p *pull) download(ctx context.Context, w io.Writer) error {
-	ref, auth, err := p.resolve(ctx)
+	ref, auth, plain, err := p.resolve(ctx)
 	if err != nil {
 		return err
 	}
-	image, err := remote.Image(ref, auth, remote.WithContext(ctx), remote.WithPlatform(p.platform), remote.WithUserAgent("drydock/"+p.o.version))
+	image, err := remote.Image(ref, auth, remote.WithTransport(encrypted{remote.DefaultTransport, plain}), remote.WithContext(ctx), remote.WithPlatform(p.platform), remote.WithUserAgent("drydock/"+p.o.version))
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,11 @@ func (p *pull) download(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if has := c.Platform(); has != nil && has.OS != "" && !has.Satisfies(v1.Platform{OS: p.platform.OS, Architecture: p.platform.Architecture}) {
-		return withHint(fmt.Errorf("%s is an image for %s, not for %s", p.familiar(), has, p.platform), fmt.Sprintf("drydock image pull --platform %s %s", has, p.familiar()))
+		err := fmt.Errorf("%s is an image for %q, not for %s", p.familiar(), has, p.platform)
+		if !platformName.MatchString(has.String()) {
+			return err
+		}
+		return withHint(err, "drydock image pull --platform "+shellQuote(has.String())+" "+shellQuote(p.familiar()))
 	}
 	t := tar.NewWriter(w)
 	index := ocispec.Index{
@@ -157,6 +162,9 @@ func (p *pull) download(ctx context.Context, w io.Writer) error {
 	return t.Close()
 }
 
+// platformName matches platforms that a hint may repeat: whoever made the image chose what is in it.
+var platformName = regexp.MustCompile(`^[a-z0-9]+/[a-z0-9]+(/[a-z0-9.]+)?$`)
+
 // layer downloads a layer, whose size and digest are checked.
 func (p *pull) layer(t *tar.Writer, l v1.Layer, d v1.Descriptor) error {
 	r, err := l.Compressed()
@@ -192,37 +200,57 @@ func (p *pull) familiar() string { return reference.FamiliarString(p.named) }
 // ecrName matches the registries of Amazon ECR. Here they are Drydock's.
 var ecrName = regexp.MustCompile(`^[0-9]{12}\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.`)
 
-// resolve returns where the image is, and the credentials for it.
-func (p *pull) resolve(ctx context.Context) (name.Reference, remote.Option, error) {
+// encrypted makes no requests over plain HTTP, except to this machine itself and to one more host. The library would make them, with
+// credentials, to registries at private addresses and below .local, and wherever a registry leads it.
+type encrypted struct {
+	http.RoundTripper
+	plain string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t encrypted) RoundTrip(r *http.Request) (*http.Response, error) {
+	host := r.URL.Hostname()
+	a, _ := netip.ParseAddr(host)
+	if r.URL.Scheme == "https" || host == "localhost" || a.Unmap().IsLoopback() || t.plain != "" && r.URL.Host == t.plain {
+		return t.RoundTripper.RoundTrip(r)
+	}
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return nil, fmt.Errorf("%s is not on this machine: images are pulled over HTTPS only", r.URL.Host)
+}
+
+// resolve returns where the image is, the credentials for it, and the host that may lack TLS, if any.
+func (p *pull) resolve(ctx context.Context) (ref name.Reference, auth remote.Option, plain string, err error) {
 	m := ecrName.FindStringSubmatch(reference.Domain(p.named))
 	if m == nil {
 		ref, err := name.ParseReference(p.named.String())
-		return ref, remote.WithAuthFromKeychain(authn.DefaultKeychain), err
+		return ref, remote.WithAuthFromKeychain(authn.DefaultKeychain), "", err
 	}
 	info, err := p.o.readInfo()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	u, err := url.Parse(info.URL)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
-	ref, err := name.ParseReference(u.Host+"/"+p.named.String(), name.Insecure)
+	ref, err = name.ParseReference(u.Host+"/"+p.named.String(), name.Insecure)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	cfg, err := p.o.callerConfig(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	token, err := awsecr.NewFromConfig(cfg, func(o *awsecr.Options) { o.Region = m[1] }).GetAuthorizationToken(ctx, &awsecr.GetAuthorizationTokenInput{})
 	if err != nil {
-		return nil, nil, withHint(err, "drydock why request")
+		return nil, nil, "", withHint(err, "drydock why request")
 	}
 	if len(token.AuthorizationData) == 0 {
-		return nil, nil, errors.New("ecr:GetAuthorizationToken has returned no token")
+		return nil, nil, "", errors.New("ecr:GetAuthorizationToken has returned no token")
 	}
-	return ref, remote.WithAuth(authn.FromConfig(authn.AuthConfig{Auth: *token.AuthorizationData[0].AuthorizationToken})), nil
+	return ref, remote.WithAuth(authn.FromConfig(authn.AuthConfig{Auth: *token.AuthorizationData[0].AuthorizationToken})), u.Host, nil
 }
 
 // hint adds to an error what to try.
@@ -234,7 +262,7 @@ func (p *pull) hint(err error) error {
 		case ecrName.MatchString(registry):
 			try = "aws ecr list-images --repository-name " + shellQuote(reference.Path(p.named))
 		case e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden:
-			try = "docker login " + registry
+			try = "docker login " + shellQuote(registry)
 		}
 	}
 	return withHint(fmt.Errorf("pulling %s: %w", p.familiar(), err), try)

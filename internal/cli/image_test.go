@@ -3,15 +3,19 @@ package cli
 import (
 	"archive/tar"
 	"bytes"
+	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -267,7 +271,7 @@ func TestImagePullFails(t *testing.T) {
 		{"without the right password", "mallory", []string{host + "/web:1"}, 1, []string{"pulling " + host + "/web:1: ", "401 Unauthorized", "Try: docker login " + host}},
 		{"a tag that does not exist", "alice", []string{host + "/web:2"}, 1, []string{"MANIFEST_UNKNOWN", "Try: drydock image import " + host + "/web:2"}},
 		{"a platform that the image lacks", "alice", []string{"--platform", "linux/riscv64", host + "/web:1"}, 1, []string{"no child with platform linux/riscv64"}},
-		{"an image of another platform", "alice", []string{host + "/only:1"}, 1, []string{"only:1 is an image for linux/s390x, not for linux/" + runtime.GOARCH, "Try: drydock image pull --platform linux/s390x " + host + "/only:1"}},
+		{"an image of another platform", "alice", []string{host + "/only:1"}, 1, []string{`only:1 is an image for "linux/s390x", not for linux/` + runtime.GOARCH, "Try: drydock image pull --platform linux/s390x " + host + "/only:1"}},
 		{"an invalid name", "alice", []string{"Web"}, 2, []string{`invalid image name "Web"`, "Try: drydock image pull --help"}},
 		{"an invalid platform", "alice", []string{"--platform", "amd64", "web"}, 2, []string{`invalid --platform "amd64"`}},
 	} {
@@ -328,6 +332,121 @@ func TestImagePullRefusesWrongLayers(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "layer "+bad.String()+": error verifying sha256 checksum") || len(k.archives) > 0 {
 		t.Errorf("exit code %d, %d archives: %s", code, len(k.archives), stderr)
 	}
+}
+
+// Whoever made an image chose its platform: a hint must not repeat what is none.
+func TestImagePullHintsAtPlatformsOnly(t *testing.T) {
+	s := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer s.Close()
+	host := strings.TrimPrefix(s.URL, "http://")
+	login(t, host, "", "")
+	for arch, want := range map[string]bool{"s390x": true, "amd64; rm -rf x": false, "\x1b[2J": false, "$(id)": false} {
+		ref, err := name.ParseReference(host + "/web:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(ref, newImageFor(t, "linux", arch)); err != nil {
+			t.Fatal(err)
+		}
+		var k taker
+		code, _, stderr := run(t, playDaemon(t, k.ServeHTTP), "image", "pull", host+"/web:1")
+		if code != 1 || !strings.Contains(stderr, "web:1 is an image for "+strconv.Quote("linux/"+arch)+", not for ") || strings.Contains(stderr, "--platform linux/"+arch) != want || strings.Contains(stderr, "--platform") != want {
+			t.Errorf("%q: exit code %d: %q", arch, code, stderr)
+		}
+	}
+}
+
+// playTransport leads all connections to registries to one server until the test ends.
+func playTransport(t *testing.T, s *httptest.Server) {
+	t.Helper()
+	old := remote.DefaultTransport
+	to := &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, s.Listener.Addr().String())
+		},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the server is the test's
+	}
+	remote.DefaultTransport = to
+	t.Cleanup(func() {
+		to.CloseIdleConnections()
+		remote.DefaultTransport = old
+	})
+}
+
+// Nothing is asked over plain HTTP but registries on this machine, wherever a registry leads.
+func TestImagePullNeedsTLS(t *testing.T) {
+	for _, tt := range []struct {
+		name, image, host string
+		lead              func(w http.ResponseWriter, r *http.Request) // what a registry on this machine answers
+	}{
+		{"a private address", "10.1.2.3:5000/web:1", "10.1.2.3:5000", nil},
+		{"a private address without a port", "192.168.1.2/web:1", "192.168.1.2", nil},
+		{"a name below .local", "registry.local/web:1", "registry.local", nil},
+		{"a token's realm", "", "auth.example", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://auth.example/token",service="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		}},
+		{"a redirect", "", "blobs.example", func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v2/" {
+				http.Redirect(w, r, "http://blobs.example"+r.URL.Path, http.StatusTemporaryRedirect)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var asked []string
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Host == tt.host {
+					mu.Lock()
+					asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
+					mu.Unlock()
+				}
+				if tt.lead != nil {
+					tt.lead(w, r)
+					return
+				}
+				w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			}))
+			defer s.Close()
+			playTransport(t, s)
+			image, at := tt.image, tt.host
+			if tt.lead != nil {
+				at = strings.TrimPrefix(s.URL, "http://")
+				image = at + "/web:1"
+			}
+			login(t, at, "alice", "secret")
+			var k taker
+			code, _, stderr := run(t, playDaemon(t, k.ServeHTTP), "image", "pull", image)
+			if code != 1 || !strings.Contains(stderr, tt.host+" is not on this machine: images are pulled over HTTPS only") {
+				t.Errorf("exit code %d: %s", code, stderr)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(asked) > 0 {
+				t.Errorf("%s was asked %q", tt.host, asked)
+			}
+		})
+	}
+	t.Run("a private address with TLS", func(t *testing.T) {
+		s := httptest.NewTLSServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+		defer s.Close()
+		playTransport(t, s)
+		login(t, "10.1.2.3:5000", "", "")
+		want := newImageFor(t, "linux", runtime.GOARCH)
+		ref, err := name.ParseReference("10.1.2.3:5000/web:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(ref, want); err != nil {
+			t.Fatal(err)
+		}
+		var k taker
+		if code, _, stderr := run(t, playDaemon(t, k.ServeHTTP), "image", "pull", "10.1.2.3:5000/web:1"); code != 0 {
+			t.Fatal(stderr)
+		}
+		k.check(t, want)
+	})
 }
 
 // Names in ECR are Drydock's: the daemon's endpoint is their registry, and AWS credentials are the password.
