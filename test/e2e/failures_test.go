@@ -24,10 +24,7 @@ import (
 //
 // Rows of the open network are played at once, in phases; those of the closed one
 // have its endpoints for themselves in turn.
-func TestFailures(t *testing.T) {
-	t.Parallel()
-	playFailures(t, os.Getenv("NODE_RUNTIME"), failures.All())
-}
+func TestFailures(t *testing.T) { playFailures(t, os.Getenv("NODE_RUNTIME"), failures.All()) }
 
 // containerRows are those that CI plays on nodes that run containers, too: one of each class. `make failures-containers` plays
 // all.
@@ -35,7 +32,6 @@ var containerRows = []string{"cluster-sg-ingress", "endpoint-group", "not-mapped
 
 // TestFailuresOnContainers plays some rows on nodes that run containers: the verdicts are the same.
 func TestFailuresOnContainers(t *testing.T) {
-	t.Parallel()
 	if ok, err := condition("containers"); err != nil {
 		t.Fatal(err)
 	} else if !ok {

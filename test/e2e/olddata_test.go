@@ -74,7 +74,6 @@ func editData(ts *testscript.TestScript, neg bool, args []string) {
 
 // TestOldData opens data of older versions and asks every service for what it had.
 func TestOldData(t *testing.T) {
-	t.Parallel()
 	names, err := os.ReadDir("../data")
 	if err != nil {
 		t.Fatal(err)

@@ -442,8 +442,8 @@ func crash(t *testing.T, seed uint64) {
 		w.settled()
 	}
 
-	if crashes < 3 {
-		t.Errorf("only %d calls were cut off", crashes)
+	if crashes == 0 { // how many depends on what else was written at the time
+		t.Error("no call was cut off")
 	}
 
 	// Remove everything.
