@@ -131,10 +131,32 @@ func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.
 	case len(b.targets) == 0:
 		return refuse(b.noTargets, "%s has no targets", b.listener)
 	}
-	// Take the first healthy target, so that the same question gets the same answer.
+	client := v.Source
+	for _, h := range v.Forward { // use its public address if it comes through a gateway
+		if h.Out != nil {
+			client = h.Out.Source
+		}
+	}
+	decide := func(t *balancedTarget) *reach.Verdict {
+		seen := netip.Addr{}
+		if t.keepsAddr {
+			seen = client
+		}
+		return s.CheckTarget(reach.Flow{From: reach.At(t.from), To: t.to, Protocol: reach.TCP, Port: t.port}, seen)
+	}
+	// Take the first healthy target, so that the same question gets the same answer, or another one if that is its own client:
+	// the load balancer may choose any.
 	t := &b.targets[0]
 	if i := slices.IndexFunc(b.targets, func(t balancedTarget) bool { return t.healthy }); i >= 0 {
 		t = &b.targets[i]
+		ownClient := func(v *reach.Verdict) bool {
+			return len(v.Explanations) == 1 && v.Explanations[0].Code == reach.CodeUnsupported
+		}
+		if t.keepsAddr && t.from != "" && ownClient(decide(t)) {
+			if j := slices.IndexFunc(b.targets, func(t balancedTarget) bool { return t.healthy && t.from != "" && decide(&t).Reachable }); j >= 0 {
+				t = &b.targets[j]
+			}
+		}
 	}
 	if t.to == (reach.Endpoint{}) || t.from == "" {
 		if t.healthy { // a load balancer behind a load balancer answers for itself
@@ -151,15 +173,6 @@ func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.
 		}
 		return refuse(reach.CodeTargetHealth, "no target of %s is healthy: %s port %d: %s", b.listener, t.what, t.checked, t.why)
 	}
-	var client netip.Addr
-	if t.keepsAddr {
-		client = v.Source
-		for _, h := range v.Forward { // use its public address if it comes through a gateway
-			if h.Out != nil {
-				client = h.Out.Source
-			}
-		}
-	}
 	hop.Note += ", forwarded to " + t.what + ", which is healthy"
-	return v.Through(hop, s.CheckTarget(reach.Flow{From: reach.At(t.from), To: t.to, Protocol: reach.TCP, Port: t.port}, client))
+	return v.Through(hop, decide(t))
 }
