@@ -26,8 +26,8 @@ var upstreams = map[string]ecrtypes.UpstreamRegistry{
 	"registry.gitlab.com": ecrtypes.UpstreamRegistryGitLabContainerRegistry, "cgr.dev": ecrtypes.UpstreamRegistryChainguard,
 }
 
-// The forms of the names of registries that belong to a customer. An Azure name may end with a hyphen and a hash:
-// https://learn.microsoft.com/en-us/azure/container-registry/container-registry-get-started-portal
+// The forms of the hosts of registries that belong to a customer. That an Azure name may end with a hyphen and a hash is from
+// memory.
 var (
 	azureForm = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*\.azurecr\.io$`)
 	ecrForm   = regexp.MustCompile(`^[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$`)

@@ -70,10 +70,10 @@ func TestUpstreamURLs(t *testing.T) {
 		"quay.io/x":                                                 "",
 		"evil.example":                                              "",
 	} {
-		prefix := aws.String("p")
+		prefix := aws.String("up")
 		_, err := a.c.CreatePullThroughCacheRule(t.Context(), &awsecr.CreatePullThroughCacheRuleInput{EcrRepositoryPrefix: prefix, UpstreamRegistryUrl: &url})
 		if want == "" {
-			testkit.WantErrorWith(t, err, "UnsupportedUpstreamRegistryException", "")
+			testkit.WantErrorWith(t, err, "UnsupportedUpstreamRegistryException", "The upstream registry "+url+" is not supported")
 			continue
 		}
 		if err != nil {
