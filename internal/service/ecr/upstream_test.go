@@ -232,7 +232,7 @@ func TestPullThroughNestedIndexes(t *testing.T) {
 	if n := p.up.count("/manifests/" + digestOf(image)); n != 1 {
 		t.Errorf("the image was read %d times", n)
 	}
-	// An index cannot have its own digest, but a registry can answer with it all the same.
+	// An index cannot have its own digest, but a registry can answer with it anyway.
 	within := indexOf("itself")
 	itself := strings.Replace(within, manifestType, indexType, 1)
 	p.up.image("itself", itself)
