@@ -25,7 +25,7 @@ type Authorization struct {
 	PassedRoles map[string][]PassedRole
 	// Launches are the operations after which AWS launches instances on the caller's behalf.
 	Launches map[string]Launch
-	// Tagging says which action is needed to tag resources on creation. The zero Tagging means that there is none.
+	// Tagging says which action is needed to tag resources on creation. It is zero if none is needed.
 	Tagging Tagging
 	// KeyMembers are the members, by path, that have the values of condition keys. A key with the name of a top-level
 	// member needs no row. Alternatives are separated by |.

@@ -334,7 +334,7 @@ func TestImagePullRefusesWrongLayers(t *testing.T) {
 	}
 }
 
-// Whoever made an image chose its platform: a hint must not repeat what is none.
+// The author of an image can write anything as its platform, so a hint repeats only what looks like a platform.
 func TestImagePullHintsAtPlatformsOnly(t *testing.T) {
 	s := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer s.Close()

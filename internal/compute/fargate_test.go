@@ -46,15 +46,7 @@ func (r *removedInterfaces) RemoveInterface(_ context.Context, id string) error 
 // Trouble with one cluster ends neither the daemon nor the work for the others, and nothing is left of deleted
 // clusters that had machines.
 func TestFargateOutlivesItsClusters(t *testing.T) {
-	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testkit.Log(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	st := testkit.Store(t)
 	const account, region = "111122223333", "us-east-1"
 	key := func(id string) store.Key { return store.Key{Account: account, Region: region, ID: id} }
 	records := store.NewCollection[map[string]string]("fargate", "machine")

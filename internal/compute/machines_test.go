@@ -16,7 +16,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 	nodeboxes "github.com/drydock-dev/drydock/internal/node/containers"
 	"github.com/drydock-dev/drydock/internal/service/eks"
-	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -41,15 +40,7 @@ func (oneCluster) Clusters(context.Context) ([]eks.ClusterStatus, error) {
 
 // A reset removes the disks of instances that were off, and those of no other machine.
 func TestResetRemovesDisks(t *testing.T) {
-	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testkit.Log(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	st := testkit.Store(t)
 	dir := t.TempDir()
 	m := &Machines{
 		cfg:   Config{Store: st, EC2: oneOfEach{}, EKS: oneCluster{}},

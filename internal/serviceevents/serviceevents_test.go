@@ -173,11 +173,7 @@ func TestEvents(t *testing.T) {
 
 // TestFollowOverlaps: calls about several records overlap, and all are over before a record is reported again.
 func TestFollowOverlaps(t *testing.T) {
-	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testkit.Log(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = st.Close() })
+	st := testkit.Store(t)
 	things := store.NewCollection[int]("test", "thing")
 	put := func(value int) {
 		t.Helper()

@@ -96,6 +96,21 @@ func Log(t testing.TB, expected ...string) *slog.Logger {
 	return testlog.New(t, expected...)
 }
 
+// Store opens an empty store that is closed with the test.
+func Store(t testing.TB) *store.Store {
+	t.Helper()
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
+}
+
 // NewServer starts an AWS API server that stops with the test.
 func NewServer(t testing.TB, cfg Config) *Server {
 	t.Helper()

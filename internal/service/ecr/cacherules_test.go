@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// Nobody but an account itself sees or changes its rules.
+// Only the account that owns a rule can see or change it.
 func TestCacheRulesOfAnotherAccount(t *testing.T) {
 	w := newWorld(t)
 	a, other, ctx := w.account(t), w.account(t), t.Context()

@@ -92,7 +92,7 @@ func TestAnonymousByPolicy(t *testing.T) {
 	_, err = a.get("k")
 	denied("with a deny", err)
 
-	// Nobody else's bucket, and no such bucket.
+	// The policy opens no other bucket, and a missing bucket is denied too.
 	other := w.bucket(t)
 	other.put("k", "x")
 	_, err = other.anonymous().get("k")
@@ -138,7 +138,7 @@ func TestAnonymousByACL(t *testing.T) {
 	}
 }
 
-// A browser has neither an SDK nor S3's host name. Requests that name no bucket are none to S3.
+// A browser uses a plain URL, without an SDK or S3's host name. Requests that do not name a bucket do not go to S3.
 func TestAnonymousByURL(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.bucket(t)
