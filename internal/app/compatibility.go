@@ -65,8 +65,12 @@ The names in requestParameters and responseElements follow rules derived from re
 - additionalEventData, apiVersion, eventContext, addendum and sessionCredentialFromConsole are absent.
 `
 
-// ofEndpoints is the page's section on endpoint access.
+// ofEndpoints has the page's sections on the default VPC and on the endpoints of clusters.
 const ofEndpoints = `
+## Default VPC
+
+A region's default VPC has a subnet in each of its zones. In us-east-1 it has only three of six, so that EKS accepts every default subnet: it refuses the zone use1-az3.
+
 ## Endpoints of clusters
 
 A client that a cluster's endpoint access refuses waits, as on AWS, but gets a different error, because Drydock cannot drop packets:
@@ -261,7 +265,6 @@ EventBridge differs from AWS as follows:
 - Targets are queues of SQS, topics of SNS and log groups of CloudWatch Logs. Calls of a target with a role (RoleArn) are refused.
 - The delay between attempts to deliver an event grows from one second to five minutes.
 - AWS has its own rule for refusing wildcard patterns that are expensive to match. Drydock refuses more than four wildcards that are followed by the same character.
-- The reasons why a pattern is not valid are AWS's, without the place in the text.
 `
 }
 
