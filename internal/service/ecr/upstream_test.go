@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -205,10 +204,9 @@ func TestPullThroughNestedIndexes(t *testing.T) {
 	upstream := w.upstreamRegistry(t)
 	a.rule("quay", "quay.io")
 	c := login(t, a.c, w.registry(t), a.id)
-	index := v1.ImageIndex(empty.Index)
 	var inner mutate.Appendable = anImage(t)
 	for depth := 1; depth <= 4; depth++ {
-		index = mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: inner})
+		index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: inner})
 		inner = index
 		image := fmt.Sprintf("/depth%d:1", depth)
 		if err := remote.WriteIndex(testkit.Must(name.ParseReference(upstream+image, name.Insecure))(t), index); err != nil {
