@@ -8,6 +8,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/app"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/child"
+	"github.com/drydock-dev/drydock/internal/initgc"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	kubectlchild "github.com/drydock-dev/drydock/internal/machine/guest/kubectl/child"
@@ -15,6 +16,7 @@ import (
 )
 
 func main() {
+	initgc.On()
 	modes := childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main, kubectl.Mode: kubectlchild.Main}
 	maps.Copy(modes, inside.HostModes())
 	os.Exit(app.Main(os.Args, modes))
