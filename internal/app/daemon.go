@@ -15,7 +15,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/authority"
-	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
@@ -37,10 +36,6 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 		return err
 	}
 	defer plain.Close()
-	// Parsing the API models takes longer than anything else here. What follows writes to the disk, and waits for it.
-	var parsing sync.WaitGroup
-	defer parsing.Wait()
-	parsing.Go(func() { _ = model.Load() }) // whoever uses a model reports the error
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot use the data folder: %w\nTry: drydock up --data-dir FOLDER", err)
 	}

@@ -7,12 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 //go:embed data/*.jsonl
@@ -50,6 +47,20 @@ var loaders = sync.OnceValue(func() map[string]func() (*Service, error) {
 			return Parse(b)
 		})
 		out[h.Name], out[h.Package] = load, load
+	}
+	return out
+})
+
+// Name returns the name of a model by that name or its SDK package's, or false if there is no such model.
+func Name(name string) (string, bool) {
+	found, ok := names()[name]
+	return found, ok
+}
+
+var names = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	for _, h := range heads() {
+		out[h.Name], out[h.Package] = h.Name, h.Name
 	}
 	return out
 })
@@ -105,27 +116,6 @@ func Get(name string) (*Service, error) {
 		return nil, fmt.Errorf("no API model %q", name)
 	}
 	return load()
-}
-
-// Load parses all models, several at once, so that Get does not have to.
-func Load() error {
-	names := Names()
-	size := func(name string) int64 {
-		if info, err := fs.Stat(data, "data/"+name+".jsonl"); err == nil {
-			return info.Size()
-		}
-		return 0
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(size(b), size(a)) }) // EC2's takes a third of the time
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, name := range names {
-		g.Go(func() error {
-			_, err := Get(name)
-			return err
-		})
-	}
-	return g.Wait()
 }
 
 // Source returns the compact text of a model by the model's name.

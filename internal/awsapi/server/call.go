@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"runtime/debug"
 	"time"
 
@@ -28,7 +27,7 @@ const (
 
 // Call implements [awsapi.API].
 func (s *Server) Call(ctx context.Context, in any) (any, error) {
-	op := s.registry.inputs[reflect.TypeOf(in)]
+	op := s.registry.byInput(in)
 	if op == nil {
 		return nil, s.registry.unhandled(in)
 	}

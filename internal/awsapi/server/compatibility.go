@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -52,10 +53,18 @@ type OperationCompatibility struct {
 }
 
 // Compatibility returns, for every operation of every embedded model, which parts of it services handle. It is built
-// from the lists that the pipeline itself uses and fails where New would.
+// from the lists that the pipeline itself uses, and checks them.
 func Compatibility(services []awsapi.Service) ([]ServiceCompatibility, error) {
-	reg, err := newRegistry(services)
-	if err != nil {
+	_, err := newRegistry(services)
+	errs := []error{err}
+	bound := map[string]*service{}
+	for _, s := range services {
+		svc, err := bind(s)
+		if errs = append(errs, err); err == nil {
+			bound[svc.model.Name] = svc
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	var out []ServiceCompatibility
@@ -67,16 +76,16 @@ func Compatibility(services []awsapi.Service) ([]ServiceCompatibility, error) {
 		s := ServiceCompatibility{Name: name, Title: m.ServiceID}
 		for opName := range m.Operations {
 			c := OperationCompatibility{Name: opName, State: None}
-			if op := reg.find(m, opName); op != nil {
-				c.Refused = op.refusable()
-				c.Except = op.Except
-				c.State = Handled
-				if len(c.Refused) > 0 || c.Except != "" {
-					c.State = Partly
-				}
-			}
-			if svc := reg.services[name]; svc != nil {
+			if svc := bound[name]; svc != nil {
 				c.Why = svc.refused[opName]
+				if op := svc.operations[opName]; op != nil {
+					c.Refused = op.refusable()
+					c.Except = op.Except
+					c.State = Handled
+					if len(c.Refused) > 0 || c.Except != "" {
+						c.State = Partly
+					}
+				}
 			}
 			s.Operations = append(s.Operations, c)
 		}

@@ -66,10 +66,7 @@ func notHandled(svc *model.Service, op string) error {
 func (r *registry) unhandled(in any) error {
 	pkg, name, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", in), "*"), ".")
 	name = strings.TrimSuffix(name, "Input")
-	for _, svc := range r.services {
-		if svc.model.Package != pkg {
-			continue
-		}
+	if svc := r.service(pkg); svc != nil {
 		what := actionName(svc.model, name)
 		if why := svc.refused[name]; why != "" {
 			what += ". " + why

@@ -36,11 +36,11 @@ func (x *exchange) verifyInstance() error {
 		return &sigv4.Error{Kind: sigv4.Incomplete, Message: "Authorization header requires an identity document and its signature."}
 	}
 	raw, err := base64.StdEncoding.DecodeString(signature)
-	service := x.s.registry.services[x.service.Name]
-	if err != nil || service == nil || service.instance == nil {
+	service := x.s.registry.service(x.service.Name)
+	if err != nil || service == nil || service.Instance == nil {
 		return &sigv4.Error{Kind: sigv4.Mismatch}
 	}
-	x.call.Principal, x.call.Region, err = service.instance(x.r.Context(), document, raw)
+	x.call.Principal, x.call.Region, err = service.Instance(x.r.Context(), document, raw)
 	if err != nil {
 		return &sigv4.Error{Kind: sigv4.Mismatch}
 	}

@@ -311,11 +311,7 @@ func TestAHeldAnswerIsGivenAfterTenSeconds(t *testing.T) {
 	})
 }
 
-func TestNewRefusesWhatDoesNotFit(t *testing.T) {
-	base := server.Config{
-		Lookup:    keys,
-		Authorize: func(context.Context, *awsapi.Call, any) error { return nil },
-	}
+func TestDeclarationsThatDoNotFit(t *testing.T) {
 	y := &toys{}
 	for _, tt := range []struct {
 		name    string
@@ -330,9 +326,7 @@ func TestNewRefusesWhatDoesNotFit(t *testing.T) {
 		{"twice", awsapi.Service{Name: "eks", Handler: toyEKS{y}, Operations: []awsapi.Operation{{Name: "ListClusters"}, {Name: "ListClusters"}}}, "declared twice"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cfg := base
-			cfg.Services = []awsapi.Service{tt.service}
-			if _, err := server.New(cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := server.Compatibility([]awsapi.Service{tt.service}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})

@@ -4,28 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 )
 
-// A registry holds the operations that have handlers.
+// A registry holds the declared services by the names of their models. A service is bound to its model when it is first
+// needed: to parse all models takes longer than everything else that the daemon does before it is ready.
 type registry struct {
-	services map[string]*service         // by model name
-	inputs   map[reflect.Type]*operation // by the pointer to the input struct
-	unsigned []*operation
+	services map[string]func() *service
+	unsigned []string // the services some of whose operations need no signature
 }
 
 type service struct {
+	awsapi.Service
 	refused    map[string]string // why operations are not handled
 	model      *model.Service
 	operations map[string]*operation
-	anonymous  func(bucket string) (region string, ok bool)                                                         // of awsapi.Service
-	instance   func(ctx context.Context, document, signature []byte) (p awsapi.Principal, region string, err error) // of awsapi.Service
 }
 
 // An operation is a declared operation with its model and its handler.
@@ -44,60 +45,92 @@ type operation struct {
 }
 
 func newRegistry(services []awsapi.Service) (*registry, error) {
-	r := &registry{
-		services: map[string]*service{},
-		inputs:   map[reflect.Type]*operation{},
-	}
+	r := &registry{services: map[string]func() *service{}}
 	return r, r.add(services)
 }
 
 func (r *registry) add(services []awsapi.Service) error {
 	var errs []error
 	for _, s := range services {
-		m, err := model.Get(s.Name)
-		if err != nil {
-			errs = append(errs, err)
+		name, ok := model.Name(s.Name)
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("no API model %q", s.Name))
+			continue
+		case r.services[name] != nil:
+			errs = append(errs, fmt.Errorf("service %s is declared twice", name))
 			continue
 		}
-		if r.services[m.Name] != nil {
-			errs = append(errs, fmt.Errorf("service %s is declared twice", m.Name))
-			continue
+		if slices.ContainsFunc(s.Operations, func(o awsapi.Operation) bool { return o.Unsigned }) {
+			r.unsigned = append(r.unsigned, name)
 		}
-		svc := &service{model: m, operations: map[string]*operation{}, refused: map[string]string{}, anonymous: s.Anonymous, instance: s.Instance}
-		r.services[m.Name] = svc
-		for _, decl := range s.Operations {
-			op, err := newOperation(m, s.Handler, decl)
-			switch {
-			case err != nil:
-				errs = append(errs, fmt.Errorf("%s %s: %w", m.Name, decl.Name, err))
-				continue
-			case svc.operations[decl.Name] != nil:
-				errs = append(errs, fmt.Errorf("%s %s: declared twice", m.Name, decl.Name))
+		r.services[name] = sync.OnceValue(func() *service {
+			svc, err := bind(s)
+			if err != nil {
+				panic(err) // Compatibility, which tests call with all services, returns it
 			}
-			op.before, op.handlesDryRun = s.Before, s.HandlesDryRun
-			svc.operations[decl.Name] = op
-			r.inputs[reflect.PointerTo(op.input)] = op
-			if decl.Unsigned {
-				r.unsigned = append(r.unsigned, op)
-			}
-		}
-		for _, refusal := range s.Refused {
-			for _, name := range strings.Fields(refusal.Operations) {
-				switch {
-				case m.Operations[name] == nil:
-					errs = append(errs, fmt.Errorf("%s %s: refused, but AWS has no such operation", m.Name, name))
-				case svc.operations[name] != nil:
-					errs = append(errs, fmt.Errorf("%s %s: handled and refused", m.Name, name))
-				}
-				svc.refused[name] = refusal.Why
-			}
-		}
+			return svc
+		})
 	}
 	return errors.Join(errs...)
 }
 
+// bind finds the models of a service's operations and the methods of its handler.
+func bind(s awsapi.Service) (*service, error) {
+	m, err := model.Get(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	svc := &service{Service: s, model: m, operations: map[string]*operation{}, refused: map[string]string{}}
+	var errs []error
+	for _, decl := range s.Operations {
+		op, err := newOperation(m, s.Handler, decl)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s %s: %w", m.Name, decl.Name, err))
+			continue
+		case svc.operations[decl.Name] != nil:
+			errs = append(errs, fmt.Errorf("%s %s: declared twice", m.Name, decl.Name))
+		}
+		op.before, op.handlesDryRun = s.Before, s.HandlesDryRun
+		svc.operations[decl.Name] = op
+	}
+	for _, refusal := range s.Refused {
+		for _, name := range strings.Fields(refusal.Operations) {
+			switch {
+			case m.Operations[name] == nil:
+				errs = append(errs, fmt.Errorf("%s %s: refused, but AWS has no such operation", m.Name, name))
+			case svc.operations[name] != nil:
+				errs = append(errs, fmt.Errorf("%s %s: handled and refused", m.Name, name))
+			}
+			svc.refused[name] = refusal.Why
+		}
+	}
+	return svc, errors.Join(errs...)
+}
+
+// service returns the service with a model's name or an SDK package's, or nil if it is not declared.
+func (r *registry) service(name string) *service {
+	name, _ = model.Name(name)
+	if bound := r.services[name]; bound != nil {
+		return bound()
+	}
+	return nil
+}
+
+// unsignedOperations yields the operations that need no signature.
+func (r *registry) unsignedOperations(yield func(*operation) bool) {
+	for _, name := range r.unsigned {
+		for _, op := range r.service(name).operations {
+			if op.Unsigned && !yield(op) {
+				return
+			}
+		}
+	}
+}
+
 // bySigningName returns the models of the service in a credential scope.
-func (r *registry) bySigningName(name string) []*model.Service {
+func bySigningName(name string) []*model.Service {
 	var out []*model.Service
 	for _, n := range model.BySigningName(name) {
 		if m, err := model.Get(n); err == nil {
@@ -109,8 +142,24 @@ func (r *registry) bySigningName(name string) []*model.Service {
 
 // find returns the handled operation, or nil.
 func (r *registry) find(svc *model.Service, name string) *operation {
-	if s := r.services[svc.Name]; s != nil {
+	if s := r.service(svc.Name); s != nil {
 		return s.operations[name]
+	}
+	return nil
+}
+
+// byInput returns the handled operation with that input, a pointer to the SDK's struct, or nil.
+func (r *registry) byInput(in any) *operation {
+	t := reflect.TypeOf(in)
+	if t.Kind() != reflect.Pointer {
+		return nil
+	}
+	s := r.service(path.Base(t.Elem().PkgPath()))
+	if s == nil {
+		return nil
+	}
+	if op := s.operations[strings.TrimSuffix(t.Elem().Name(), "Input")]; op != nil && op.input == t.Elem() {
+		return op
 	}
 	return nil
 }

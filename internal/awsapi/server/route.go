@@ -84,7 +84,7 @@ func (x *exchange) route() error {
 	if x.auth == nil {
 		return x.routeUnsigned()
 	}
-	candidates := x.s.registry.bySigningName(x.auth.Service)
+	candidates := bySigningName(x.auth.Service)
 	switch len(candidates) {
 	case 0:
 		return unknownService(x.auth.Service)
@@ -109,7 +109,7 @@ func (x *exchange) route() error {
 
 // routeUnsigned accepts a request without a signature if its operation needs none.
 func (x *exchange) routeUnsigned() error {
-	for _, h := range x.s.registry.unsigned {
+	for h := range x.s.registry.unsignedOperations {
 		svc := h.model.Service
 		match := false
 		switch svc.Protocol {
@@ -251,7 +251,7 @@ func (x *exchange) guessService() *model.Service {
 	if x.service != nil {
 		return x.service
 	}
-	if c := x.s.registry.bySigningName(sigv4.ServiceHint(x.req.Header, x.req.RawQuery)); len(c) > 0 {
+	if c := bySigningName(sigv4.ServiceHint(x.req.Header, x.req.RawQuery)); len(c) > 0 {
 		return c[0]
 	}
 	name := "eks"

@@ -52,15 +52,15 @@ func (x *exchange) restPath(svc *model.Service) string {
 // routeAnonymous reports whether a request without a signature is one to S3, for which bucket policies and ACLs decide. A host that is
 // not S3's own says nothing about the service, so that the path must begin with the name of a bucket.
 func (x *exchange) routeAnonymous() bool {
-	svc := x.s.registry.services["s3"]
-	if svc == nil || svc.anonymous == nil {
+	svc := x.s.registry.service("s3")
+	if svc == nil || svc.Anonymous == nil {
 		return false
 	}
 	bucket, ofS3 := bucketOfHost(x.req.Host)
 	if bucket == "" {
 		bucket, _, _ = strings.Cut(strings.TrimPrefix(x.req.EscapedPath, "/"), "/")
 	}
-	region, found := svc.anonymous(bucket)
+	region, found := svc.Anonymous(bucket)
 	if !found && !ofS3 {
 		return false
 	}

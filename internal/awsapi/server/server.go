@@ -94,8 +94,9 @@ type Server struct {
 // Held returns how many answers to waiters are being held.
 func (s *Server) Held() int64 { return s.held.Load() }
 
-// New checks that every declared operation exists in its service's model, has a handler method of the SDK's shape and
-// honours only members that the model has.
+// New checks that every service has a model and is declared once. The rest of a declaration is checked when the service
+// is first needed, or by [Compatibility]: that every operation exists in the service's model, has a handler method of the
+// SDK's shape, and honours only members that the model has.
 func New(cfg Config) (*Server, error) {
 	if cfg.Lookup == nil || cfg.Authorize == nil {
 		return nil, errors.New("server: Lookup and Authorize are required")
@@ -229,7 +230,7 @@ func (x *exchange) readAuthorization() error {
 	x.call.Region = auth.Region
 	if _, known := regions.Lookup(auth.Region); !known && auth.Region != "aws-global" {
 		x.refusal = &sigv4.Error{Kind: sigv4.Scope, Message: fmt.Sprintf("Credential should be scoped to a valid region, not '%s'. ", auth.Region)}
-	} else if len(x.s.registry.bySigningName(auth.Service)) > 0 { // otherwise route rejects it
+	} else if len(bySigningName(auth.Service)) > 0 { // otherwise route rejects it
 		x.pending, x.refusal = x.s.verifier.Begin(x.r.Context(), x.signed(), auth, auth.Service)
 	}
 	return nil
