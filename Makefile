@@ -99,12 +99,12 @@ RERUNNING = $(GO) tool -modfile=go.tools.mod gotestsum --format standard-quiet -
 
 check: lint typecheck verify-generated vulncheck ## everything CI requires besides the tests
 
-lint: vet ## gofmt, go vet, staticcheck
+lint: bin/lint ## gofmt, and the checks of go vet and of staticcheck (tools/lint)
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt these:"; echo "$$out"; exit 1; }
-	$(GO) tool -modfile=go.tools.mod staticcheck $(LIGHT)
+	$(GO) vet -vettool=$(CURDIR)/bin/lint ./...
 
-vet:
-	$(GO) vet ./...
+bin/lint: $(wildcard tools/lint/*)
+	cd tools/lint && $(GO) build -o $(CURDIR)/bin/lint .
 
 typecheck: ## check the types of drydock and of nodes' programs for the other platforms of make dist, without compiling them
 	$(GO) run ./tools/typecheck ./cmd/drydock $(filter-out linux/amd64,$(PLATFORMS))
