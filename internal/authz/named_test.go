@@ -224,6 +224,15 @@ func TestWhatRequestsNameIsChecked(t *testing.T) {
 		_, err := u.ec2.DeleteFlowLogs(ctx, &awsec2.DeleteFlowLogsInput{FlowLogIds: []string{"fl-1"}})
 		return err
 	})
+	configured := []ec2types.SubnetConfiguration{{SubnetId: sn.SubnetId}}
+	denied("CreateVpcEndpoint", arn("subnet", *sn.SubnetId), "ec2:CreateVpcEndpoint", func(u caller) error {
+		_, err := u.ec2.CreateVpcEndpoint(ctx, &awsec2.CreateVpcEndpointInput{VpcId: sn.VpcId, VpcEndpointType: "Interface", ServiceName: aws.String("com.amazonaws." + testkit.Region + ".sts"), SubnetConfigurations: configured})
+		return err
+	})
+	denied("ModifyVpcEndpoint", arn("subnet", *sn.SubnetId), "ec2:ModifyVpcEndpoint", func(u caller) error {
+		_, err := u.ec2.ModifyVpcEndpoint(ctx, &awsec2.ModifyVpcEndpointInput{VpcEndpointId: aws.String("vpce-1"), SubnetConfigurations: configured})
+		return err
+	})
 	denied("ModifyVpcEndpoint", arn("route-table", "rtb-1"), "ec2:ModifyVpcEndpoint", func(u caller) error {
 		_, err := u.ec2.ModifyVpcEndpoint(ctx, &awsec2.ModifyVpcEndpointInput{VpcEndpointId: aws.String("vpce-1"), AddRouteTableIds: []string{"rtb-1"}})
 		return err

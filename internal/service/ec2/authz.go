@@ -370,8 +370,9 @@ var authorization = awsapi.Authorization{
 		"ModifyInstanceAttribute":           {Resources: "instance=InstanceId security-group?=Groups volume?=BlockDeviceMappings.Ebs.VolumeId", Source: "SAR"},
 		"ModifyNetworkInterfaceAttribute":   {Resources: "network-interface=NetworkInterfaceId security-group?=Groups instance?=Attachment.AttachmentId", Source: "SAR"},
 		"ModifyInstanceCreditSpecification": {Resources: "instance=InstanceCreditSpecifications.InstanceId", Source: "SAR"},
+		"CreateVpcEndpoint":                 {Resources: "vpc=VpcId vpc-endpoint= route-table?=RouteTableIds security-group?=SecurityGroupIds subnet?=SubnetIds subnet?=SubnetConfigurations.SubnetId", Source: "SAR: the endpoint has no ID yet"},
 		"ModifyVpcEndpoint": {Resources: "vpc-endpoint=VpcEndpointId route-table?=AddRouteTableIds route-table?=RemoveRouteTableIds subnet?=AddSubnetIds subnet?=RemoveSubnetIds " +
-			"security-group?=AddSecurityGroupIds security-group?=RemoveSecurityGroupIds", Source: "SAR"},
+			"subnet?=SubnetConfigurations.SubnetId security-group?=AddSecurityGroupIds security-group?=RemoveSecurityGroupIds", Source: "SAR"},
 		"ReplaceIamInstanceProfileAssociation": {Resources: "instance=AssociationId", Source: "SAR: the instance of the association"},
 		"DisassociateIamInstanceProfile":       {Resources: "instance=AssociationId", Source: "SAR, as above"},
 		"DetachNetworkInterface":               {Resources: "network-interface=AttachmentId instance?=AttachmentId", Source: "SAR: those of the attachment"},

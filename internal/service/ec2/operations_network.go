@@ -78,11 +78,11 @@ func networkOperations() []awsapi.Operation {
 		// Endpoints.
 		{
 			Name:    "CreateVpcEndpoint",
-			Members: "ClientToken DryRun IpAddressType PolicyDocument PrivateDnsEnabled RouteTableIds SecurityGroupIds ServiceName SubnetIds TagSpecifications VpcEndpointType VpcId",
+			Members: "ClientToken DryRun IpAddressType PolicyDocument PrivateDnsEnabled RouteTableIds SecurityGroupIds ServiceName SubnetConfigurations.Ipv4 SubnetConfigurations.SubnetId SubnetIds TagSpecifications VpcEndpointType VpcId",
 		},
 		{
 			Name:    "ModifyVpcEndpoint",
-			Members: "AddRouteTableIds AddSecurityGroupIds AddSubnetIds DryRun PolicyDocument PrivateDnsEnabled RemoveRouteTableIds RemoveSecurityGroupIds RemoveSubnetIds ResetPolicy VpcEndpointId",
+			Members: "AddRouteTableIds AddSecurityGroupIds AddSubnetIds DryRun PolicyDocument PrivateDnsEnabled RemoveRouteTableIds RemoveSecurityGroupIds RemoveSubnetIds ResetPolicy SubnetConfigurations.Ipv4 SubnetConfigurations.SubnetId VpcEndpointId",
 		},
 		{Name: "DeleteVpcEndpoints", Members: "DryRun VpcEndpointIds"},
 		{Name: "DescribeVpcEndpoints", Members: "VpcEndpointIds" + paged},

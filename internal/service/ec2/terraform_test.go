@@ -127,3 +127,64 @@ func TestRuleActionsInAnyCase(t *testing.T) {
 	_, err := w.CreateNetworkAclEntry(ctx, in)
 	wantError(t, err, "InvalidParameterValue", "Value (permit) for parameter ruleAction is invalid.")
 }
+
+// An endpoint's interface has the address that its subnet's configuration gives it; another address replaces the interface.
+func TestAddressesOfEndpoints(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	n := newNetwork(t, w, "10.8.0.0/16")
+	config := func(subnet, address string) []ec2types.SubnetConfiguration {
+		return []ec2types.SubnetConfiguration{{SubnetId: &subnet, Ipv4: &address}}
+	}
+	in := &awsec2.CreateVpcEndpointInput{
+		VpcId: &n.vpc, VpcEndpointType: "Interface", ServiceName: aws.String("com.amazonaws.us-east-1.ecs"), PrivateDnsEnabled: aws.Bool(false),
+		SubnetIds: []string{n.private}, SubnetConfigurations: config(n.private, "10.8.2.10"),
+	}
+	id := *must(w.CreateVpcEndpoint(ctx, in))(t).VpcEndpoint.VpcEndpointId
+	look := func(subnet, address string) string {
+		t.Helper()
+		e := must(w.DescribeVpcEndpoints(ctx, &awsec2.DescribeVpcEndpointsInput{VpcEndpointIds: []string{id}}))(t).VpcEndpoints[0]
+		if len(e.SubnetIds) != 1 || e.SubnetIds[0] != subnet || len(e.NetworkInterfaceIds) != 1 {
+			t.Fatalf("subnets %v, interfaces %v, want %s", e.SubnetIds, e.NetworkInterfaceIds, subnet)
+		}
+		got := must(w.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: e.NetworkInterfaceIds}))(t).NetworkInterfaces[0]
+		if *got.SubnetId != subnet || *got.PrivateIpAddress != address {
+			t.Errorf("interface in %s with %s, want %s with %s", *got.SubnetId, *got.PrivateIpAddress, subnet, address)
+		}
+		return e.NetworkInterfaceIds[0]
+	}
+	first := look(n.private, "10.8.2.10")
+
+	modify := func(in awsec2.ModifyVpcEndpointInput) error {
+		in.VpcEndpointId = &id
+		_, err := w.ModifyVpcEndpoint(ctx, &in)
+		return err
+	}
+	for _, address := range []string{"10.8.2.10", "10.8.2.11"} {
+		if err := modify(awsec2.ModifyVpcEndpointInput{SubnetConfigurations: config(n.private, address)}); err != nil {
+			t.Fatal(err)
+		}
+		if again := look(n.private, address); (again == first) != (address == "10.8.2.10") {
+			t.Errorf("address %s: the interface %s was %s", address, again, first)
+		}
+	}
+	if err := modify(awsec2.ModifyVpcEndpointInput{RemoveSubnetIds: []string{n.private}, SubnetConfigurations: config(n.public, "10.8.1.20")}); err != nil {
+		t.Fatal(err)
+	}
+	look(n.public, "10.8.1.20")
+
+	taken := *must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &n.private}))(t).NetworkInterface.PrivateIpAddress
+	for _, tt := range []struct{ name, subnet, address, code string }{
+		{"an address of another interface", n.private, taken, "InvalidIPAddress.InUse"},
+		{"an address of another subnet", n.private, "10.8.1.30", "InvalidParameterValue"},
+		{"no address", n.private, "mine", "InvalidParameterValue"},
+		{"no subnet", "", "10.8.2.12", "MissingParameter"},
+	} {
+		in := *in
+		in.SubnetIds, in.SubnetConfigurations = nil, config(tt.subnet, tt.address)
+		_, err := w.CreateVpcEndpoint(ctx, &in)
+		wantError(t, err, tt.code, "")
+	}
+	gateway := must(w.CreateVpcEndpoint(ctx, &awsec2.CreateVpcEndpointInput{VpcId: &n.vpc, ServiceName: aws.String("com.amazonaws.us-east-1.s3")}))(t).VpcEndpoint.VpcEndpointId
+	_, err := w.ModifyVpcEndpoint(ctx, &awsec2.ModifyVpcEndpointInput{VpcEndpointId: gateway, SubnetConfigurations: config(n.private, "10.8.2.13")})
+	wantError(t, err, "InvalidParameter", "Subnet IDs are only supported for Interface and GatewayLoadBalancer type VPC Endpoints.")
+}

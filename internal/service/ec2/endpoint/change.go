@@ -63,7 +63,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 		return nil, err
 	}
 	switch {
-	case gateway && len(in.SubnetIds) > 0:
+	case gateway && len(in.SubnetIds)+len(in.SubnetConfigurations) > 0:
 		return nil, ec2err.GatewaySubnets()
 	case gateway && len(in.SecurityGroupIds) > 0:
 		return nil, ec2err.GatewayGroups()
@@ -134,7 +134,35 @@ func (s *Service) buildEndpoint(tx *store.Tx, sc resource.Scope, e *record.VPCEn
 			return err
 		}
 	}
-	return s.addSubnets(tx, sc, e, in.SubnetIds)
+	wanted, err := placements(in.SubnetIds, in.SubnetConfigurations)
+	if err != nil {
+		return err
+	}
+	return s.addSubnets(tx, sc, e, wanted)
+}
+
+// A placement is a subnet in which an endpoint has an interface. The interface's address is any free one if it is empty.
+type placement struct{ subnet, address string }
+
+// placements returns subnets with the addresses that configurations give them. A configuration adds its subnet.
+func placements(subnets []string, configs []ec2types.SubnetConfiguration) ([]placement, error) {
+	var out []placement
+	for _, id := range subnets {
+		out = append(out, placement{subnet: id})
+	}
+	for _, c := range configs {
+		id := aws.ToString(c.SubnetId)
+		if id == "" {
+			return nil, ec2err.Missing("subnetId")
+		}
+		i := slices.IndexFunc(out, func(p placement) bool { return p.subnet == id })
+		if i < 0 {
+			i = len(out)
+			out = append(out, placement{subnet: id})
+		}
+		out[i].address = aws.ToString(c.Ipv4)
+	}
+	return out, nil
 }
 
 // checkPrivateDNS returns an error if the VPC cannot resolve private names, or if another endpoint
@@ -158,7 +186,7 @@ func checkPrivateDNS(tx *store.Tx, sc resource.Scope, e record.VPCEndpoint, v re
 }
 
 // addSubnets creates the endpoint's interface in each subnet, at most one per zone.
-func (s *Service) addSubnets(tx *store.Tx, sc resource.Scope, e *record.VPCEndpoint, wanted []string) error {
+func (s *Service) addSubnets(tx *store.Tx, sc resource.Scope, e *record.VPCEndpoint, wanted []placement) error {
 	zones := map[string]bool{}
 	for _, id := range e.SubnetIDs {
 		sn, err := resource.Get(tx, record.Subnets, sc, id)
@@ -167,7 +195,8 @@ func (s *Service) addSubnets(tx *store.Tx, sc resource.Scope, e *record.VPCEndpo
 		}
 		zones[sn.Zone] = true
 	}
-	for _, id := range wanted {
+	for _, p := range wanted {
+		id := p.subnet
 		if slices.Contains(e.SubnetIDs, id) {
 			continue
 		}
@@ -184,7 +213,7 @@ func (s *Service) addSubnets(tx *store.Tx, sc resource.Scope, e *record.VPCEndpo
 		zones[sn.Zone] = true
 		eniID := ids.Resource("eni")
 		ifc, err := s.interfaces.Make(tx, sc, eni.Spec{
-			ID: eniID, Subnet: sn, Description: "VPC Endpoint Interface " + e.ID, Groups: e.GroupIDs,
+			ID: eniID, Subnet: sn, Description: "VPC Endpoint Interface " + e.ID, Primary: p.address, Groups: e.GroupIDs,
 			Kind: "vpc_endpoint", Requester: routing.ServiceRequester, Owner: e.ID, Hint: eniID,
 		})
 		if err != nil {
@@ -263,7 +292,7 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEnd
 	_, err := resource.Change(ctx, s.Core, record.VPCEndpoints, in.DryRun, in.VpcEndpointId, func(tx *store.Tx, e *record.VPCEndpoint) error {
 		tables := len(in.AddRouteTableIds)+len(in.RemoveRouteTableIds) > 0
 		groups := len(in.AddSecurityGroupIds)+len(in.RemoveSecurityGroupIds) > 0
-		placed := len(in.AddSubnetIds)+len(in.RemoveSubnetIds) > 0
+		placed := len(in.AddSubnetIds)+len(in.RemoveSubnetIds)+len(in.SubnetConfigurations) > 0
 		switch {
 		case e.State == endpointDeleting:
 			return resource.VPCEndpointID.NotFound(e.ID)
@@ -329,11 +358,30 @@ func (s *Service) modifyInterfaces(tx *store.Tx, sc resource.Scope, e *record.VP
 		if i < 0 {
 			return ec2err.InvalidParameter("The subnet %s is not associated with the VPC endpoint %s.", id, e.ID) // from memory
 		}
-		if err := routing.RemoveInterfaceByID(tx, sc, e.InterfaceIDs[i]); err != nil {
+		if err := removeSubnet(tx, sc, e, i); err != nil {
 			return err
 		}
-		e.SubnetIDs = slices.Delete(slices.Clone(e.SubnetIDs), i, i+1)
-		e.InterfaceIDs = slices.Delete(slices.Clone(e.InterfaceIDs), i, i+1)
+	}
+	wanted, err := placements(in.AddSubnetIds, in.SubnetConfigurations)
+	if err != nil {
+		return err
+	}
+	// An interface with another address replaces the present one: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SubnetConfiguration.html
+	for _, p := range wanted {
+		i := slices.Index(e.SubnetIDs, p.subnet)
+		if i < 0 || p.address == "" {
+			continue
+		}
+		ifc, err := resource.Get(tx, record.NetworkInterfaces, sc, e.InterfaceIDs[i])
+		if err != nil {
+			return err
+		}
+		if ifc.PrivateIP() == p.address {
+			continue
+		}
+		if err := removeSubnet(tx, sc, e, i); err != nil {
+			return err
+		}
 	}
 	for _, id := range e.InterfaceIDs {
 		err := record.NetworkInterfaces.Update(tx, sc.Key(id), func(ifc *record.NetworkInterface) error {
@@ -344,7 +392,17 @@ func (s *Service) modifyInterfaces(tx *store.Tx, sc resource.Scope, e *record.VP
 			return err
 		}
 	}
-	return s.addSubnets(tx, sc, e, in.AddSubnetIds)
+	return s.addSubnets(tx, sc, e, wanted)
+}
+
+// removeSubnet removes the endpoint's interface in one of its subnets.
+func removeSubnet(tx *store.Tx, sc resource.Scope, e *record.VPCEndpoint, i int) error {
+	if err := routing.RemoveInterfaceByID(tx, sc, e.InterfaceIDs[i]); err != nil {
+		return err
+	}
+	e.SubnetIDs = slices.Delete(slices.Clone(e.SubnetIDs), i, i+1)
+	e.InterfaceIDs = slices.Delete(slices.Clone(e.InterfaceIDs), i, i+1)
+	return nil
 }
 
 // DeleteVpcEndpoints deletes endpoints. Each one that fails is reported separately.
