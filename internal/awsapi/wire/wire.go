@@ -123,7 +123,7 @@ func Encode(op *model.Operation, out any, requestID, accept string) (*Response, 
 // than maxBuffer are dropped.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-const maxBuffer = 1 << 20
+const maxBuffer = 8 << 20
 
 // encode renders v in its service's protocol. The body is either appended to buf or has no other owner: Encode reuses
 // its memory.
