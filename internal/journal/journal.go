@@ -18,6 +18,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -355,6 +357,36 @@ type Filter struct {
 	Match func(Entry) bool
 }
 
+// needles returns texts that the lines of all entries that match contain.
+func (f *Filter) needles() (out [][]byte) {
+	if f.Kind != "" {
+		out = append(out, kindText(f.Kind))
+	}
+	for _, want := range f.Fields {
+		// Numbers have several forms, and JSON escapes what is not plain.
+		if _, err := strconv.ParseFloat(want, 64); err != nil && !unplain.MatchString(want) {
+			out = append(out, []byte(want))
+		}
+	}
+	return out
+}
+
+var (
+	unplain = regexp.MustCompile(`[^-A-Za-z0-9._:/ ]`)
+	isReset = kindText(KindReset)
+)
+
+func kindText(k Kind) []byte { return fmt.Appendf(nil, `"kind":%q`, k) }
+
+func containsAll(line []byte, needles [][]byte) bool {
+	for _, n := range needles {
+		if !bytes.Contains(line, n) {
+			return false
+		}
+	}
+	return true
+}
+
 func (f *Filter) matches(e *Entry) bool {
 	if f.Account != "" && e.Account != f.Account || f.Region != "" && e.Region != f.Region ||
 		f.Kind != "" && e.Kind != f.Kind ||
@@ -397,12 +429,15 @@ func (j *Journal) Query(f Filter) iter.Seq2[Entry, error] {
 			yield(Entry{}, fmt.Errorf("reading the journal: %w", errs))
 			return
 		}
-		emptied := map[string]bool{}
+		emptied, needles := map[string]bool{}, f.needles()
 		for _, file := range files {
 			for line, err := range linesBackwards(file) {
 				if err != nil {
 					yield(Entry{}, fmt.Errorf("reading the journal: %w", err))
 					return
+				}
+				if !containsAll(line, needles) && !bytes.Contains(line, isReset) {
+					continue // decoding all lines would take twenty times as long
 				}
 				var e Entry
 				switch {

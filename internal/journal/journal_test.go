@@ -232,3 +232,36 @@ func TestNothingIsToldOfBeforeAReset(t *testing.T) {
 		}
 	}
 }
+
+// Fields are compared as text, however JSON writes them.
+func TestFieldsOfAllForms(t *testing.T) {
+	j := open(t, t.TempDir(), journal.Limits{})
+	values := []any{
+		"pod/web-1", "a b", `"quoted"`, `back\slash`, "<&>", "é", "", "1000000", 1000000, 1e6, 0.5, 5, true, false, nil, []string{"a", "b"},
+		map[string]any{"k": "v"}, `"kind":"reset"`, time.Second,
+	}
+	for i, v := range values {
+		for _, kind := range []journal.Kind{journal.KindCall, journal.KindStep} {
+			j.Append(journal.Entry{Time: day, Kind: kind, Fields: map[string]any{"n": i, "v": v}})
+		}
+	}
+	read := map[int]any{} // the values as JSON gives them back
+	for e, err := range j.Query(journal.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read[int(e.Fields["n"].(float64))] = e.Fields["v"]
+	}
+	for i := range values {
+		text := fmt.Sprint(read[i])
+		var want []string
+		for k := len(values) - 1; k >= 0; k-- {
+			if fmt.Sprint(read[k]) == text {
+				want = append(want, fmt.Sprint(k))
+			}
+		}
+		if diff := cmp.Diff(want, query(t, j, journal.Filter{Kind: journal.KindStep, Fields: map[string]string{"v": text}})); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
