@@ -26,9 +26,9 @@ type Service struct {
 	// Instance returns the running instance that an identity document belongs to, and its region, or an error if the
 	// signature is wrong. Nil means that no instance calls the service with its document instead of credentials.
 	Instance func(ctx context.Context, document, signature []byte) (p Principal, region string, err error)
-	// Anonymous returns the region of a bucket, or false if there is no such bucket. It is S3's: the operations of its buckets may be
+	// Anonymous returns the account and the region of a bucket, or false if there is no such bucket. It is S3's: the operations of its buckets may be
 	// called without a signature, and are authorized like others. Nil means that every operation that is not Unsigned needs one.
-	Anonymous func(bucket string) (region string, ok bool)
+	Anonymous func(bucket string) (account, region string, ok bool)
 	// Refused are operations that clients use and that the service deliberately does not handle, for
 	// docs/compatibility.md. Their requests fail like those of undeclared operations.
 	Refused []Refusal

@@ -55,6 +55,8 @@ type Config struct {
 	AuthorizeInput func(ctx context.Context, call *awsapi.Call, in any) error
 	// Used records every signed call. Nil records none.
 	Used func(ctx context.Context, call *awsapi.Call) error
+	// Changing is called after each request that may have changed something. It may be nil.
+	Changing func(ctx context.Context, call *awsapi.Call)
 	// Origin returns the VPC endpoint and the address of a guest's connection. Nil means that there are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
 	// Faults deliberately make calls fail. Nil means none fail.
@@ -150,6 +152,7 @@ func NewServer(t testing.TB, cfg Config) *Server {
 		Lookup:    lookup(cfg.Lookup),
 		Authorize: authorize,
 		Used:      cfg.Used,
+		Changing:  cfg.Changing,
 		Origin:    cfg.Origin,
 		Changed:   cfg.Store.Changed,
 		Journal:   cfg.Journal,

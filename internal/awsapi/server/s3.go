@@ -60,11 +60,11 @@ func (x *exchange) routeAnonymous() bool {
 	if bucket == "" {
 		bucket, _, _ = strings.Cut(strings.TrimPrefix(x.req.EscapedPath, "/"), "/")
 	}
-	region, found := svc.Anonymous(bucket)
+	owner, region, found := svc.Anonymous(bucket)
 	if !found && !ofS3 {
 		return false
 	}
-	x.service, x.call.Service, x.call.Region = svc.model, svc.model.Package, region
+	x.service, x.call.Service, x.call.Region, x.owner = svc.model, svc.model.Package, region, owner
 	if !found {
 		x.call.Region = regionOfHost(x.req.Host)
 	}

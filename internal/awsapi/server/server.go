@@ -7,6 +7,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,6 +134,7 @@ type exchange struct {
 	r        *http.Request
 	req      wire.Request
 	auth     *sigv4.Authorization // nil if unsigned
+	owner    string               // the account whose bucket an unsigned request is for
 	identity string               // the identity document and signature that an instance sends instead
 	authErr  error                // why auth could not be parsed
 	pending  *sigv4.Pending       // the part of auth that is checked before the body is read; nil if the check failed
@@ -363,11 +365,21 @@ func (x *exchange) respond(out any, err error) {
 		x.write(resp)
 	}
 	x.record(resp.Status, out, err)
-	if err == nil && x.s.cfg.Changing != nil && x.call.Account != "" && x.handler != nil && !x.handler.readOnly {
-		x.s.cfg.Changing(context.WithoutCancel(x.r.Context()), &x.call)
+	if err == nil && x.handler != nil && !x.handler.readOnly {
+		x.changing()
 	}
 	if !whole {
 		panic(http.ErrAbortHandler) // so that the client notices
+	}
+}
+
+// changing reports a change to Config.Changing. The caller of an unsigned request has no account, so that its change is one of the
+// owner's account.
+func (x *exchange) changing() {
+	call := x.call
+	call.Account = cmp.Or(call.Account, x.owner)
+	if x.s.cfg.Changing != nil && call.Account != "" {
+		x.s.cfg.Changing(context.WithoutCancel(x.r.Context()), &call)
 	}
 }
 

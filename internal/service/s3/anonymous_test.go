@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -135,6 +137,32 @@ func TestAnonymousByACL(t *testing.T) {
 	out := testkit.Must(a.DeleteObjects(ctx, &awss3.DeleteObjectsInput{Bucket: c.bucket, Delete: &s3types.Delete{Objects: []s3types.ObjectIdentifier{{Key: aws.String("theirs")}}}}))(t)
 	if len(out.Errors) != 1 || *out.Errors[0].Message != "Access Denied" {
 		t.Errorf("deletion %+v", out)
+	}
+}
+
+// What a request without a signature writes changes the account of the bucket.
+func TestAnonymousChange(t *testing.T) {
+	calls := make(chan awsapi.Call, 100)
+	w := newWorld(t, options{changing: func(_ context.Context, call *awsapi.Call) { calls <- *call }})
+	c := w.bucket(t)
+	a := c.anonymous()
+	testkit.Must(c.DeletePublicAccessBlock(t.Context(), &awss3.DeletePublicAccessBlockInput{Bucket: c.bucket}))(t)
+	wantNil(t, c.setPolicy(`{"Effect":"Allow","Principal":"*","Action":["s3:GetObject","s3:PutObject"],"Resource":"arn:aws:s3:::BUCKET/*"}`))
+	testkit.Must(a.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("k"), Body: strings.NewReader("x")}))(t)
+	for call := range calls {
+		if call.Principal.Type == awsapi.AnonymousCaller {
+			if call.Operation != "PutObject" || call.Account != c.account {
+				t.Errorf("%s changes account %s, want %s", call.Operation, call.Account, c.account)
+			}
+			break
+		}
+	}
+	if got, err := a.get("k"); err != nil || got != "x" {
+		t.Errorf("%q, %v", got, err)
+	}
+	testkit.Must(c.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("last"), Body: strings.NewReader("x")}))(t)
+	if call := <-calls; call.Operation != "PutObject" || call.Account != c.account {
+		t.Errorf("%s changes account %s", call.Operation, call.Account)
 	}
 }
 

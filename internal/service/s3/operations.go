@@ -38,9 +38,9 @@ func (s *Service) AWS() awsapi.Service {
 		Name:          "s3",
 		Handler:       s,
 		Authorization: authorization,
-		Anonymous: func(bucket string) (string, bool) {
+		Anonymous: func(bucket string) (account, region string, ok bool) {
 			b, err := s.lookup(s.store, "", "", bucket)
-			return b.key.Region, err == nil
+			return b.key.Account, b.key.Region, err == nil
 		},
 		Operations: []awsapi.Operation{
 			{Name: "CreateBucket", Members: aclMembers + "GrantWrite Bucket CreateBucketConfiguration.LocationConstraint CreateBucketConfiguration.Tags ObjectLockEnabledForBucket ObjectOwnership"},

@@ -46,6 +46,8 @@ type options struct {
 	store *store.Store
 	room  int64
 	log   []string // expected errors
+	// changing is called after each request that may have changed something.
+	changing func(context.Context, *awsapi.Call)
 }
 
 func newWorld(t testing.TB, o options) *world {
@@ -90,6 +92,7 @@ func newWorld(t testing.TB, o options) *world {
 			return awsapi.VPCEndpoint{ID: "vpce-0123456789abcdef0", VPCID: "vpc-0123456789abcdef0"}, netip.MustParseAddr("10.0.0.5")
 		},
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error { return authorizer.Authorize(ctx, call, in) },
+		Changing:       o.changing,
 		Log:            testkit.Log(t, o.log...),
 	})
 	return w
