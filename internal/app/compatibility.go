@@ -212,9 +212,11 @@ docker's daemon connects by itself, so it needs the second name. ECR differs fro
   every image; with ` + "`drydock up --images strict`" + ` only AWS's own are. Nothing is downloaded.
 - The images of an account are limited to 20 GiB, together with the objects of S3. Beyond that, UploadLayerPart is refused with ` + "`LimitExceededException`" + `.
 - Images are not scanned: a scan ends with the status UNSUPPORTED_IMAGE.
-- Nothing is replicated.
-- Pull-through cache rules work with ` + "`drydock up --internet on`" + `, and are only records otherwise. They access the upstream registry without credentials, and import the images of all platforms. An image is imported once:
-  ECR looks for a newer one after 24 hours. Repositories that they create have the default settings. Simulated nodes do not pull, and find only images that have been imported.
+- Nothing is replicated, so repository creation templates have no effect on replication.
+- Pull-through cache rules work with ` + "`drydock up --internet on`" + `, and are only records otherwise. A pull waits until the images of all platforms of a list are imported. Only registry clients cause imports, not calls of
+  BatchGetImage. Rules whose upstream registry is in ECR always work, and copy from Drydock's own registries: from repositories that exist, but not through other rules.
+- No policy stops ECR from reading the secret of a rule, as it uses its service-linked role. ECR sends an event when it imports an image or fails to, but none when a check after 24 hours finds nothing new.
+- Simulated nodes do not pull, and find only images that have been imported.
 - Lifecycle policies are applied every 30 seconds, and a preview is complete at once.
 - A KMS key is checked when a repository is created, but encrypts nothing on disk.
 - Layers cannot be mounted from another repository, as on AWS unless an account setting allows it. Clients upload them again.

@@ -375,7 +375,14 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	}
 	d.events = eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, SNS: awscall.SNS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log})
 	images := imagestore.New(imagestore.Config{Store: d.store, Blobs: d.blobs, Clock: clocks.RealClock{}})
-	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Upstream: upstream(d.cfg.Internet), Allowed: d.authorizer.Allowed, Emit: d.imageAction, Log: d.log})
+	d.ecr = ecr.New(ecr.Config{
+		Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Upstream: upstream(d.cfg.Internet), Own: registry.Own(strings.TrimPrefix(d.info.URL, "http://")),
+		Secrets: awscall.SecretsManager{API: d.server}, EnsureServiceRole: ensureServiceRole,
+		Assume: func(ctx context.Context, roleARN, service string) (awsapi.Principal, error) {
+			return d.serviceSession(ctx, roleARN, service, "ECR")
+		},
+		Allowed: d.authorizer.Allowed, Emit: d.imageAction, Synced: d.imageSync, Log: d.log,
+	})
 	d.public = ecrpublic.New(ecrpublic.Config{Store: d.store, Images: images, Token: d.ecr.Token, Allowed: d.authorizer.Allowed})
 	d.registry = registry.New(registry.Config{API: d.server, ECR: d.ecr, Images: images, Public: d.public, Origin: d.origins.Of, Hosts: d.cfg.AllowHosts, Clock: clocks.RealClock{}, Log: d.log})
 	d.stacks = d.newCloudFormation()

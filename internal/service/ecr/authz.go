@@ -3,7 +3,9 @@ package ecr
 import (
 	"cmp"
 	"context"
+	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 
 	"github.com/drydock-dev/drydock/internal/arn"
@@ -50,9 +52,37 @@ func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resourc
 
 // Targets implements authz.Targeter. The repositories that a request names may be in another account's registry.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
+	switch in := in.(type) {
+	case *awsecr.CreateRepositoryCreationTemplateInput:
+		return templateTargets(call, in.Prefix, in.CustomRoleArn, in.LifecyclePolicy, in.RepositoryPolicy), true
+	case *awsecr.UpdateRepositoryCreationTemplateInput:
+		return templateTargets(call, in.Prefix, in.CustomRoleArn, in.LifecyclePolicy, in.RepositoryPolicy), true
+	}
 	return imagestore.Targets(in, taggingOf(in), func(registry, name string) string {
 		return scope{regional.At(cmp.Or(registry, call.Account), call.Region)}.arn(name)
 	})
+}
+
+// templateTargets returns what a request for a repository creation template needs permission for. Which repositories are meant is from
+// memory.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/repository-creation-templates-create.html
+func templateTargets(call *awsapi.Call, prefix, role, lifecycle, policy *string) []authz.Target {
+	below := "*"
+	if p := strings.TrimSuffix(aws.ToString(prefix), "/"); p != rootPrefix {
+		below = p + "/*"
+	}
+	id := scope{regional.At(call.Account, call.Region)}.arn(below)
+	out := []authz.Target{{}, {Action: "ecr:CreateRepository", Type: imagestore.RepositoryType, ID: id}}
+	if aws.ToString(lifecycle) != "" {
+		out = append(out, authz.Target{Action: "ecr:PutLifecyclePolicy", Type: imagestore.RepositoryType, ID: id})
+	}
+	if aws.ToString(policy) != "" {
+		out = append(out, authz.Target{Action: "ecr:SetRepositoryPolicy", Type: imagestore.RepositoryType, ID: id})
+	}
+	if aws.ToString(role) != "" {
+		out = append(out, authz.Target{Action: "iam:PassRole", Type: "role", ID: *role, Keys: map[string][]string{"iam:passedtoservice": {templateRole.Service}}})
+	}
+	return out
 }
 
 // taggingOf returns the tags in a request. The handler reports invalid tags.
@@ -69,12 +99,23 @@ func taggingOf(in any) (t imagestore.Tagging) {
 	return t
 }
 
+const (
+	sourceCustomRole = "https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-private.html"
+	sourceTemplate   = "https://docs.aws.amazon.com/AmazonECR/latest/userguide/repository-creation-templates-create.html"
+)
+
 // authorization corrects the service authorization reference.
 var authorization = awsapi.Authorization{
 	Actions: map[string]string{
 		// The embedded reference is older than the operation. On AWS its action has its own name; here the policies for
 		// pulling an image allow it.
 		"ListImageReferrers": "BatchGetImage",
+	},
+	PassedRoles: map[string][]awsapi.PassedRole{
+		"CreatePullThroughCacheRule":       {{Member: "CustomRoleArn", Service: cacheRole.Service, Source: sourceCustomRole}},
+		"UpdatePullThroughCacheRule":       {{Member: "CustomRoleArn", Service: cacheRole.Service, Source: sourceCustomRole}},
+		"CreateRepositoryCreationTemplate": {{Member: "CustomRoleArn", Service: templateRole.Service, Source: sourceTemplate}}, // as templateTargets
+		"UpdateRepositoryCreationTemplate": {{Member: "CustomRoleArn", Service: templateRole.Service, Source: sourceTemplate}},
 	},
 	Tagging: awsapi.Tagging{Action: "TagResource", Source: "https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-using-tags.html"},
 }

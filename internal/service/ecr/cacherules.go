@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
@@ -30,7 +32,7 @@ var upstreams = map[string]ecrtypes.UpstreamRegistry{
 // memory.
 var (
 	azureForm = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*\.azurecr\.io$`)
-	ecrForm   = regexp.MustCompile(`^[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$`)
+	ecrForm   = regexp.MustCompile(`^([0-9]{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$`)
 )
 
 // upstreamOf returns the kind of the registry at a URL, which is only a host name.
@@ -43,6 +45,66 @@ func upstreamOf(url string) (ecrtypes.UpstreamRegistry, bool) {
 	}
 	u, ok := upstreams[url]
 	return u, ok
+}
+
+// openUpstreams are the registries that are accessed without credentials.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache.html
+var openUpstreams = []ecrtypes.UpstreamRegistry{ecrtypes.UpstreamRegistryEcrPublic, ecrtypes.UpstreamRegistryK8s, ecrtypes.UpstreamRegistryQuay}
+
+// cacheRole is the role under which ECR reads the secrets of rules. The name of its sessions is from memory.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/slr-pullthroughcache.html
+var cacheRole = awsapi.ServiceRole{Service: "pullthroughcache.ecr.amazonaws.com", Name: "AWSServiceRoleForECRPullThroughCache", Session: "ECRPullThroughCache"}
+
+// ensureRole makes a service-linked role for the caller of ctx unless it exists.
+func (s *Service) ensureRole(ctx context.Context, role awsapi.ServiceRole) error {
+	if s.cfg.EnsureServiceRole == nil {
+		return nil
+	}
+	err := s.cfg.EnsureServiceRole(ctx, role)
+	if awserr.CodeOf(err) == "AccessDenied" {
+		return awserr.New("AccessDeniedException", awserr.TextOf(err))
+	}
+	return err
+}
+
+// checkAccess checks that a rule says how its upstream registry can be accessed, and that ECR can do so now.
+func (s *Service) checkAccess(ctx context.Context, sc scope, r *cacheRuleRecord) error {
+	switch kind := ecrtypes.UpstreamRegistry(r.Upstream); {
+	case kind == ecrtypes.UpstreamRegistryEcr:
+		a := ecrForm.FindStringSubmatch(r.URL)
+		switch {
+		case r.URL == sc.host(): // from memory
+			return errUpstream(r.URL)
+		case r.Credential != "":
+			return errCredentialKind()
+		case r.CustomRole == "" && a[1] != sc.Account:
+			return errNeedsRole()
+		}
+		return s.checkRole(sc, r.CustomRole)
+	case r.CustomRole != "":
+		return errCredentialKind()
+	case slices.Contains(openUpstreams, kind):
+		if r.Credential != "" {
+			return errNeedsNoSecret()
+		}
+		return nil
+	case r.Credential == "":
+		return errNeedsSecret()
+	}
+	_, err := s.secret(ctx, sc, r.Credential)
+	return err
+}
+
+// checkRole checks that a custom role is one of the registry's account.
+func (s *Service) checkRole(sc scope, role string) error {
+	if role == "" {
+		return nil
+	}
+	a, err := arn.Parse(role)
+	if err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "role/") || a.Account != sc.Account { // from memory
+		return imagestore.ErrParameter("customRoleArn", "The role must be in the account of the registry")
+	}
+	return nil
 }
 
 // ownRegistry returns the caller's registry. Requests for another account's rules are denied: they name no resource whose
@@ -65,12 +127,21 @@ func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *awsecr.Cre
 		return nil, err
 	}
 	kind, ok := upstreamOf(*in.UpstreamRegistryUrl)
-	if !ok || in.UpstreamRegistry != "" && in.UpstreamRegistry != kind {
+	switch {
+	case !ok:
 		return nil, errUpstream(*in.UpstreamRegistryUrl)
+	case in.UpstreamRegistry != "" && in.UpstreamRegistry != kind && !slices.Contains(openUpstreams, kind): // as ECR, which ignores the member for open registries
+		return nil, errUpstreamKind()
 	}
 	r := cacheRuleRecord{
 		Prefix: *in.EcrRepositoryPrefix, Upstream: string(kind), URL: *in.UpstreamRegistryUrl, UpstreamPrefix: aws.ToString(in.UpstreamRepositoryPrefix),
-		Credential: aws.ToString(in.CredentialArn), Created: s.now(), Updated: s.now(),
+		Credential: aws.ToString(in.CredentialArn), CustomRole: aws.ToString(in.CustomRoleArn), Created: s.now(), Updated: s.now(),
+	}
+	if err := s.checkAccess(ctx, sc, &r); err != nil {
+		return nil, err
+	}
+	if err := s.ensureRole(ctx, cacheRole); err != nil {
+		return nil, err
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error { return cacheRules.Create(tx, sc.Key(r.Prefix), r) })
 	if errors.Is(err, store.ErrExists) {
@@ -78,7 +149,7 @@ func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *awsecr.Cre
 	}
 	v := sc.rule(&r)
 	return &awsecr.CreatePullThroughCacheRuleOutput{
-		CreatedAt: v.CreatedAt, CredentialArn: v.CredentialArn, EcrRepositoryPrefix: v.EcrRepositoryPrefix, RegistryId: v.RegistryId,
+		CreatedAt: v.CreatedAt, CredentialArn: v.CredentialArn, CustomRoleArn: v.CustomRoleArn, EcrRepositoryPrefix: v.EcrRepositoryPrefix, RegistryId: v.RegistryId,
 		UpstreamRegistry: v.UpstreamRegistry, UpstreamRegistryUrl: v.UpstreamRegistryUrl, UpstreamRepositoryPrefix: v.UpstreamRepositoryPrefix,
 	}, err
 }
@@ -92,7 +163,7 @@ func present(text string) *string {
 
 func (sc scope) rule(r *cacheRuleRecord) ecrtypes.PullThroughCacheRule {
 	return ecrtypes.PullThroughCacheRule{
-		CreatedAt: &r.Created, UpdatedAt: &r.Updated, CredentialArn: present(r.Credential), EcrRepositoryPrefix: &r.Prefix, RegistryId: &sc.Account,
+		CreatedAt: &r.Created, UpdatedAt: &r.Updated, CredentialArn: present(r.Credential), CustomRoleArn: present(r.CustomRole), EcrRepositoryPrefix: &r.Prefix, RegistryId: &sc.Account,
 		UpstreamRegistry: ecrtypes.UpstreamRegistry(r.Upstream), UpstreamRegistryUrl: &r.URL, UpstreamRepositoryPrefix: present(r.UpstreamPrefix),
 	}
 }
@@ -128,18 +199,31 @@ func (s *Service) UpdatePullThroughCacheRule(ctx context.Context, in *awsecr.Upd
 	if err != nil {
 		return nil, err
 	}
-	var rule cacheRuleRecord
-	err = cacheRules.UpdateOne(ctx, s.store, sc.Key(*in.EcrRepositoryPrefix), func(r *cacheRuleRecord) error {
+	rule, err := cacheRules.Get(s.store, sc.Key(*in.EcrRepositoryPrefix))
+	if err != nil {
+		return nil, store.NotFoundAs(err, errNoCacheRule(*in.EcrRepositoryPrefix, sc.Account))
+	}
+	change := func(r *cacheRuleRecord) {
 		if in.CredentialArn != nil {
 			r.Credential = *in.CredentialArn
 		}
+		if in.CustomRoleArn != nil {
+			r.CustomRole = *in.CustomRoleArn
+		}
+	}
+	change(&rule)
+	if err := s.checkAccess(ctx, sc, &rule); err != nil {
+		return nil, err
+	}
+	err = cacheRules.UpdateOne(ctx, s.store, sc.Key(*in.EcrRepositoryPrefix), func(r *cacheRuleRecord) error {
+		change(r)
 		r.Updated = s.now()
 		rule = *r
 		return nil
 	})
 	v := sc.rule(&rule)
 	return &awsecr.UpdatePullThroughCacheRuleOutput{
-		CredentialArn: v.CredentialArn, EcrRepositoryPrefix: v.EcrRepositoryPrefix, RegistryId: v.RegistryId, UpdatedAt: v.UpdatedAt,
+		CredentialArn: v.CredentialArn, CustomRoleArn: v.CustomRoleArn, EcrRepositoryPrefix: v.EcrRepositoryPrefix, RegistryId: v.RegistryId, UpdatedAt: v.UpdatedAt,
 		UpstreamRepositoryPrefix: v.UpstreamRepositoryPrefix,
 	}, store.NotFoundAs(err, errNoCacheRule(*in.EcrRepositoryPrefix, sc.Account))
 }
@@ -160,7 +244,32 @@ func (s *Service) DeletePullThroughCacheRule(ctx context.Context, in *awsecr.Del
 	})
 	v := sc.rule(&r)
 	return &awsecr.DeletePullThroughCacheRuleOutput{
-		CreatedAt: v.CreatedAt, CredentialArn: v.CredentialArn, EcrRepositoryPrefix: v.EcrRepositoryPrefix, RegistryId: v.RegistryId,
+		CreatedAt: v.CreatedAt, CredentialArn: v.CredentialArn, CustomRoleArn: v.CustomRoleArn, EcrRepositoryPrefix: v.EcrRepositoryPrefix, RegistryId: v.RegistryId,
 		UpstreamRegistryUrl: v.UpstreamRegistryUrl, UpstreamRepositoryPrefix: v.UpstreamRepositoryPrefix,
 	}, err
+}
+
+// ValidatePullThroughCacheRule connects with the upstream registry of a rule, as pulls do.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-working-validating.html
+func (s *Service) ValidatePullThroughCacheRule(ctx context.Context, in *awsecr.ValidatePullThroughCacheRuleInput) (*awsecr.ValidatePullThroughCacheRuleOutput, error) {
+	sc, err := ownRegistry(ctx, in.RegistryId)
+	if err != nil {
+		return nil, err
+	}
+	r, err := cacheRules.Get(s.store, sc.Key(*in.EcrRepositoryPrefix))
+	if err != nil {
+		return nil, store.NotFoundAs(err, errNoCacheRule(*in.EcrRepositoryPrefix, sc.Account))
+	}
+	v := sc.rule(&r)
+	out := &awsecr.ValidatePullThroughCacheRuleOutput{
+		CredentialArn: v.CredentialArn, CustomRoleArn: v.CustomRoleArn, EcrRepositoryPrefix: v.EcrRepositoryPrefix, RegistryId: v.RegistryId,
+		UpstreamRegistryUrl: v.UpstreamRegistryUrl, UpstreamRepositoryPrefix: v.UpstreamRepositoryPrefix, IsValid: true,
+	}
+	if err := s.probe(ctx, sc, &r); err != nil {
+		if awserr.CodeOf(err) == "" {
+			return nil, err
+		}
+		out.IsValid, out.Failure = false, aws.String(awserr.TextOf(err))
+	}
+	return out, nil
 }

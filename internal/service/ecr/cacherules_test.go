@@ -49,6 +49,7 @@ func TestCacheRulesOfAnotherAccount(t *testing.T) {
 func TestUpstreamURLs(t *testing.T) {
 	w := newWorld(t)
 	a := w.account(t)
+	secret := a.secret("ecr-pullthroughcache/azure", "x")
 	for url, want := range map[string]ecrtypes.UpstreamRegistry{
 		"quay.io":                 ecrtypes.UpstreamRegistryQuay,
 		"team1.azurecr.io":        ecrtypes.UpstreamRegistryAzureContainerRegistry,
@@ -71,9 +72,16 @@ func TestUpstreamURLs(t *testing.T) {
 		"evil.example":                                              "",
 	} {
 		prefix := aws.String("up")
-		_, err := a.c.CreatePullThroughCacheRule(t.Context(), &awsecr.CreatePullThroughCacheRuleInput{EcrRepositoryPrefix: prefix, UpstreamRegistryUrl: &url})
+		in := &awsecr.CreatePullThroughCacheRuleInput{EcrRepositoryPrefix: prefix, UpstreamRegistryUrl: &url}
+		switch want {
+		case ecrtypes.UpstreamRegistryAzureContainerRegistry:
+			in.CredentialArn = &secret
+		case ecrtypes.UpstreamRegistryEcr:
+			in.CustomRoleArn = aws.String("arn:aws:iam::" + a.id + ":role/cache")
+		}
+		_, err := a.c.CreatePullThroughCacheRule(t.Context(), in)
 		if want == "" {
-			testkit.WantErrorWith(t, err, "UnsupportedUpstreamRegistryException", "The upstream registry "+url+" is not supported")
+			testkit.WantErrorWith(t, err, "UnsupportedUpstreamRegistryException", "The upstream registry URL "+url+" is invalid")
 			continue
 		}
 		if err != nil {
@@ -96,7 +104,7 @@ func TestStoredUpstreamURL(t *testing.T) {
 	w.upstreamServer(t, up)
 	up.image("1", manifestOf("config", "layer"), "config", "layer")
 	a.rule("quay", "quay.io")
-	rules := store.NewCollection[map[string]any]("ecr", "cacherule")
+	rules := store.NewCollection[map[string]any]("ecr", "cacherule", store.Same)
 	if err := w.Store.Update(t.Context(), func(tx *store.Tx) error {
 		for _, item := range rules.All(tx, store.Scope{}) {
 			item.Value["URL"] = "evil.example/x.azurecr.io"
@@ -109,7 +117,7 @@ func TestStoredUpstreamURL(t *testing.T) {
 	}
 	c := login(t, a.c, w.registry(t), a.id)
 	_, err := crane.Manifest(c.ref("quay/app:1"), c.options()...)
-	wantText(t, err, "The upstream registry evil.example/x.azurecr.io is not supported")
+	wantText(t, err, "The upstream registry URL evil.example/x.azurecr.io is invalid")
 	if n := up.count(""); n != 0 {
 		t.Errorf("%d requests", n)
 	}

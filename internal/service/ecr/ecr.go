@@ -20,6 +20,7 @@ import (
 	"time"
 
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awssecretsmanager "github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 
@@ -46,6 +47,20 @@ type Action struct {
 	At                          time.Time
 }
 
+// A Sync is an attempt to copy an image from an upstream registry.
+type Sync struct {
+	Account, Region, Repository string
+	Prefix, URL                 string // of the rule
+	Digest, Tag                 string // empty if not known
+	Failure                     error  // nil if it succeeded
+	At                          time.Time
+}
+
+// Secrets has the operation with which ECR reads the credentials for upstream registries.
+type Secrets interface {
+	GetSecretValue(context.Context, *awssecretsmanager.GetSecretValueInput) (*awssecretsmanager.GetSecretValueOutput, error)
+}
+
 // Config is what the service needs.
 type Config struct {
 	Store  *store.Store
@@ -54,12 +69,22 @@ type Config struct {
 	// Allowed reports whether the caller of ctx would be allowed to access a target if its resource were as given. If
 	// it is nil, everything is allowed.
 	Allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
-	// Upstream is how upstream registries of pull-through cache rules are reached. Nil means that nothing is pulled through.
+	// Upstream is how upstream registries of pull-through cache rules are reached. Nil means that nothing is pulled through,
+	// except from Drydock's own registries.
 	Upstream http.RoundTripper
+	// Own is how Drydock's own private registries are reached, which are the upstream registries of rules for ECR.
+	Own     http.RoundTripper
+	Secrets Secrets
+	// EnsureServiceRole makes a service-linked role in the account of ctx's caller, unless it exists. Nil makes none.
+	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
+	// Assume returns a session of a role that was passed to a service, if the role trusts the service.
+	Assume func(ctx context.Context, roleARN, service string) (awsapi.Principal, error)
 	// Emit is called after each action on an image. It may be nil.
-	Emit  func(Action)
-	Clock clock.WithTicker // nil means the real clock
-	Log   *slog.Logger     // nil means slog.Default
+	Emit func(Action)
+	// Synced is called after each attempt to copy an image from an upstream registry. It may be nil.
+	Synced func(Sync)
+	Clock  clock.WithTicker // nil means the real clock
+	Log    *slog.Logger     // nil means slog.Default
 }
 
 // Service is Amazon ECR.

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
+	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -17,7 +18,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // rootPrefix is the prefix of a rule that applies to all repositories.
@@ -28,7 +31,7 @@ const rootPrefix = "ROOT"
 func (s *Service) ruleFor(sc scope, repository string) (rule cacheRuleRecord, upstream string, ok bool) {
 	for _, item := range cacheRules.All(s.store, sc.All()) {
 		r := item.Value
-		rest, has := strings.CutPrefix(repository, r.Prefix+"/")
+		rest, has := strings.CutPrefix(repository, strings.TrimSuffix(r.Prefix, "/")+"/")
 		if r.Prefix == rootPrefix {
 			rest, has = repository, true
 		}
@@ -37,74 +40,201 @@ func (s *Service) ruleFor(sc scope, repository string) (rule cacheRuleRecord, up
 		}
 		rule, upstream, ok = r, rest, true
 		if p := r.UpstreamPrefix; p != "" && p != rootPrefix {
-			upstream = p + "/" + rest
+			upstream = strings.TrimSuffix(p, "/") + "/" + rest
 		}
 	}
 	return rule, upstream, ok
+}
+
+// UpstreamHeader is in requests that are made for a rule to one of Drydock's own registries.
+const UpstreamHeader = "Drydock-Pull-Through"
+
+// A pull is one pull of an image to which a rule applies.
+type pull struct {
+	*Service
+	sc                    scope
+	rule                  cacheRuleRecord
+	repository, reference string
+	tag                   string // of reference, or empty if that is a digest
+	upstream              string // the repository in the upstream registry
+}
+
+// pull returns a pull, if a rule applies to the repository and its upstream registry can be reached.
+func (s *Service) pull(account, region, repository, reference string) (*pull, bool) {
+	p := &pull{Service: s, sc: scope{regional.At(account, region)}, repository: repository, reference: reference}
+	if !strings.Contains(reference, ":") {
+		p.tag = reference
+	}
+	var ok bool
+	p.rule, p.upstream, ok = s.ruleFor(p.sc, repository)
+	return p, ok && s.reaches(&p.rule)
+}
+
+// A found is an image in an upstream registry.
+type found struct {
+	*remote.Descriptor
+	access *access
+	puller *remote.Puller
+	from   name.Repository
+}
+
+// find returns the image in the upstream registry, or nil if there is no such image.
+func (p *pull) find(ctx context.Context) (*found, error) {
+	a, err := p.access(ctx, p.sc, &p.rule)
+	if err != nil {
+		return nil, err
+	}
+	separator := ":"
+	if p.tag == "" {
+		separator = "@"
+	}
+	ref, err := name.ParseReference(p.rule.URL+"/"+p.upstream+separator+p.reference, name.StrictValidation)
+	if err != nil {
+		return nil, nil //nolint:nilerr // no upstream image has such a name
+	}
+	puller, err := remote.NewPuller(remote.WithAuth(a.login), remote.WithTransport(bounded{a.next}), remote.WithUserAgent("drydock"))
+	if err != nil {
+		return nil, err
+	}
+	d, err := puller.Get(ctx, ref)
+	if answered := (*transport.Error)(nil); errors.As(err, &answered) {
+		switch answered.StatusCode {
+		case http.StatusNotFound:
+			return nil, nil
+		case http.StatusUnauthorized, http.StatusForbidden:
+			if a.login == authn.Anonymous {
+				return nil, nil
+			}
+		}
+	}
+	if err != nil {
+		return nil, p.failed(ctx, a, err)
+	}
+	return &found{d, a, puller, ref.Context()}, nil
+}
+
+// copy imports a found image.
+func (p *pull) copy(ctx context.Context, r *repositoryRecord, f *found) error {
+	i := &upstreamImport{Service: p.Service, to: p.sc.contents(r), record: r, from: f.from, puller: f.puller, seen: map[string]bool{}}
+	err := i.manifest(ctx, f.Manifest, f.MediaType, p.tag, 0)
+	if err != nil && awserr.CodeOf(err) == "" {
+		err = p.failed(ctx, f.access, err)
+	}
+	if err == nil {
+		err = p.checked(ctx, r)
+	}
+	p.synced(f, err)
+	return err
+}
+
+// synced reports an attempt to copy the image. f is nil if it was not found.
+func (p *pull) synced(f *found, err error) {
+	if p.cfg.Synced == nil {
+		return
+	}
+	e := Sync{Account: p.sc.Account, Region: p.sc.Region, Repository: p.repository, Prefix: p.rule.Prefix, URL: p.rule.URL, Tag: p.tag, Failure: err, At: p.now()}
+	if f != nil {
+		e.Digest = f.Digest.String()
+	} else if p.tag == "" {
+		e.Digest = p.reference
+	}
+	p.cfg.Synced(e)
 }
 
 // PullThrough imports an image that the caller of ctx pulls, if a pull-through cache rule applies to the repository. It creates the
 // repository with the caller's permission. reference is a tag or a digest. It returns false if there is no such rule or no such image.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html
 //
-// AWS deviation: an image is imported once; ECR looks for a newer one after 24 hours. The images of all platforms of a list are
-// imported, without layers that a registry does not store. Upstream registries are accessed without credentials.
+// AWS deviation: the images of all platforms of a list are imported before the pull is answered, without layers that a registry does
+// not store.
 func (s *Service) PullThrough(ctx context.Context, api awsapi.API, account, region, repository, reference string) (bool, error) {
-	sc := scope{regional.At(account, region)}
-	rule, upstream, ok := s.ruleFor(sc, repository)
-	if !ok || s.cfg.Upstream == nil {
+	p, ok := s.pull(account, region, repository, reference)
+	if !ok {
 		return false, nil
 	}
-	if _, ok := upstreamOf(rule.URL); !ok { // the rule was made when more was accepted
-		return false, errUpstream(rule.URL)
-	}
-	if err := s.mayImport(ctx, sc, repository); err != nil {
+	if err := s.may(ctx, "ecr:BatchImportUpstreamImage", p.sc, repository); err != nil {
 		return false, err
 	}
-	separator := ":"
-	if strings.Contains(reference, ":") {
-		separator = "@"
-	}
-	ref, err := name.ParseReference(rule.URL+"/"+upstream+separator+reference, name.StrictValidation)
-	if err != nil {
-		return false, nil //nolint:nilerr // no upstream image has such a name
-	}
-	puller, err := remote.NewPuller(remote.WithTransport(bounded{s.cfg.Upstream}), remote.WithUserAgent("drydock"))
-	if err != nil {
+	f, err := p.find(ctx)
+	if f == nil {
+		if err == nil {
+			p.synced(nil, p.sc.contents(&repositoryRecord{Name: repository}).ErrNoImage(imagestore.ID{Tag: p.tag, Digest: strings.TrimPrefix(reference, p.tag)}))
+		} else {
+			p.synced(nil, err)
+		}
 		return false, err
 	}
-	found, err := puller.Get(ctx, ref)
-	if answered := (*transport.Error)(nil); errors.As(err, &answered) && (answered.StatusCode == http.StatusNotFound || answered.StatusCode == http.StatusUnauthorized || answered.StatusCode == http.StatusForbidden) {
-		return false, nil
-	}
-	if err != nil {
-		return false, s.unreachable(ctx, rule.URL, err)
-	}
-	if _, err := s.repository(sc, repository); err != nil {
-		_, err := awsapi.Do[awsecr.CreateRepositoryOutput](ctx, api, &awsecr.CreateRepositoryInput{RegistryId: &account, RepositoryName: &repository})
-		if err != nil && awserr.CodeOf(err) != "RepositoryAlreadyExistsException" {
+	if _, err := s.repository(p.sc, repository); err != nil {
+		if err := s.create(ctx, api, p.sc, repository, ecrtypes.RCTAppliedForPullThroughCache); err != nil && awserr.CodeOf(err) != "RepositoryAlreadyExistsException" {
 			return false, err
 		}
 	}
-	r, err := s.repository(sc, repository)
+	r, err := s.repository(p.sc, repository)
 	if err != nil {
 		return false, err
 	}
-	tag := reference
-	if separator == "@" {
-		tag = ""
+	err = s.once(ctx, r.ID+"/"+reference, func(ctx context.Context) error { return p.copy(ctx, &r, f) })
+	return err == nil, err
+}
+
+// checkEvery is how often ECR looks for a newer image with a tag.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache.html#pull-through-cache-considerations
+const checkEvery = 24 * time.Hour
+
+// answerTime is how long an upstream registry may take to answer while there is a cached image.
+const answerTime = 10 * time.Second
+
+// Refresh imports the image that a tag has in the upstream registry now, if that was not checked in the last 24 hours. cached is the
+// digest of the tag's image, which stays if anything fails. It reports whether the tag has another image now.
+func (s *Service) Refresh(ctx context.Context, account, region, repository, tag, cached string) bool {
+	p, ok := s.pull(account, region, repository, tag)
+	if !ok || p.tag == "" {
+		return false
 	}
-	i := &upstreamImport{Service: s, to: sc.contents(&r), record: &r, from: ref.Context(), puller: puller, seen: map[string]bool{}}
-	err = s.once(ctx, r.ID+"/"+reference, func(ctx context.Context) error {
-		return i.manifest(ctx, found.Manifest, found.MediaType, tag, 0)
+	r, err := s.repository(p.sc, repository)
+	if err != nil || s.now().Sub(r.Checked[tag]) < checkEvery || s.may(ctx, "ecr:BatchImportUpstreamImage", p.sc, repository) != nil {
+		return false
+	}
+	changed := false
+	err = s.once(ctx, r.ID+"/"+tag, func(ctx context.Context) error {
+		patience, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		f, err := p.find(patience)
+		switch {
+		case err != nil:
+			p.synced(nil, err)
+			return err
+		case f == nil || f.Digest.String() == cached:
+			return p.checked(ctx, &r)
+		}
+		changed = true
+		return p.copy(ctx, &r, f)
 	})
 	if err != nil {
-		if awserr.CodeOf(err) != "" {
-			return false, err
-		}
-		return false, s.unreachable(ctx, rule.URL, err)
+		s.log.WarnContext(ctx, "ecr: a cached image stays", "repository", repository, "tag", tag, "err", err)
 	}
-	return true, nil
+	return changed && err == nil
+}
+
+// checked notes that the tag was compared with the upstream registry.
+func (p *pull) checked(ctx context.Context, r *repositoryRecord) error {
+	if p.tag == "" {
+		return nil
+	}
+	now := p.now()
+	return store.IgnoreNotFound(repositories.UpdateOne(ctx, p.store, p.sc.Key(r.Name), func(rec *repositoryRecord) error {
+		if rec.ID != r.ID {
+			return nil
+		}
+		next := map[string]time.Time{p.tag: now}
+		for tag, at := range rec.Checked {
+			if tag != p.tag && now.Sub(at) < checkEvery {
+				next[tag] = at
+			}
+		}
+		rec.Checked = next
+		return nil
+	}))
 }
 
 // importTime is how long the import of an image may take. A later pull goes on with the layers that are missing.
@@ -126,15 +256,8 @@ func (s *Service) once(ctx context.Context, key string, fn func(context.Context)
 	}
 }
 
-// unreachable returns the error for an upstream registry that does not answer as it should. Its text is from memory.
-func (s *Service) unreachable(ctx context.Context, url string, err error) error {
-	s.log.WarnContext(ctx, "ecr: pulling through from "+url, "err", err)
-	return awserr.New("UnableToAccessUpstreamRegistryException", "Unable to access the upstream registry "+url+".")
-}
-
-// mayImport checks the caller's permission to import images into a repository. The registry policy applies whatever its scope.
-func (s *Service) mayImport(ctx context.Context, sc scope, repository string) error {
-	const action = "ecr:BatchImportUpstreamImage"
+// may checks the caller's permission for an action on a repository that may not exist yet. The registry policy applies whatever its scope.
+func (s *Service) may(ctx context.Context, action string, sc scope, repository string) error {
 	if s.cfg.Allowed == nil {
 		return nil
 	}

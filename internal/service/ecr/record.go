@@ -10,11 +10,13 @@ import (
 
 var (
 	// repositories are stored by name.
-	repositories = store.NewCollection[repositoryRecord]("ecr", "repository")
+	repositories = store.NewCollection[repositoryRecord]("ecr", "repository", store.Same) // version 2 has Checked
 	// registries are stored under the ID "registry".
 	registries = store.NewCollection[registryRecord]("ecr", "registry")
 	// cacheRules are stored by their prefix.
-	cacheRules = store.NewCollection[cacheRuleRecord]("ecr", "cacherule")
+	cacheRules = store.NewCollection[cacheRuleRecord]("ecr", "cacherule", store.Same) // version 2 has CustomRole
+	// templates are the repository creation templates. They are stored by their prefix.
+	templates = store.NewCollection[templateRecord]("ecr", "template")
 	// tokenKeys holds the key that seals authorization tokens and URLs of layers. It belongs to the installation.
 	tokenKeys = store.NewCollection[tokenKey]("ecr", "token-key")
 )
@@ -36,6 +38,8 @@ type repositoryRecord struct {
 	Evaluated  time.Time         // when the lifecycle policy was last applied
 	Preview    *previewRecord    `json:",omitempty"`
 	Tags       map[string]string `json:",omitempty"`
+	// Checked is when tags were last compared with the upstream registry, if that was less than checkEvery ago.
+	Checked map[string]time.Time `json:",omitempty"`
 }
 
 // immutable reports whether a tag of the repository may not be moved to another image.
@@ -63,6 +67,24 @@ type cacheRuleRecord struct {
 	Upstream, URL    string
 	UpstreamPrefix   string `json:",omitempty"`
 	Credential       string `json:",omitempty"`
+	CustomRole       string `json:",omitempty"`
+	Created, Updated time.Time
+}
+
+// A templateRecord is a repository creation template.
+type templateRecord struct {
+	Prefix      string
+	Description string `json:",omitempty"`
+	AppliedFor  []string
+	Mutability  string
+	Exceptions  []string `json:",omitempty"`
+	Encryption  string
+	KMSKey      string            `json:",omitempty"`
+	Policy      string            `json:",omitempty"`
+	Lifecycle   string            `json:",omitempty"`
+	Tags        map[string]string `json:",omitempty"`
+	CustomRole  string            `json:",omitempty"`
+
 	Created, Updated time.Time
 }
 

@@ -48,6 +48,7 @@ func (w *world) registry(t testing.TB) (addr string) {
 		all.ServeHTTP(rw, r)
 	}))
 	t.Cleanup(srv.Close)
+	w.own = registry.Own(srv.Listener.Addr().String())
 	return srv.Listener.Addr().String()
 }
 

@@ -80,6 +80,9 @@ func (s *Service) CreateRepository(ctx context.Context, in *awsecr.CreateReposit
 			return nil, err
 		}
 	}
+	if t, ok := ctx.Value(templateKey{}).(*templateRecord); ok {
+		r.Policy, r.Lifecycle = t.Policy, t.Lifecycle
+	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error { return repositories.Create(tx, sc.Key(r.Name), r) })
 	if errors.Is(err, store.ErrExists) {
 		err = imagestore.ErrRepositoryExists(r.Name, sc.Account)

@@ -32,6 +32,9 @@ type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" { // credentials and layers would be readable on their way
+		return nil, fmt.Errorf("%s is not reached by https", r.URL.Host)
+	}
 	res, err := b.next.RoundTrip(r)
 	if err != nil {
 		return nil, err

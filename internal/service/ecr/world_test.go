@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -30,6 +31,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ecr"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
+	"github.com/drydock-dev/drydock/internal/service/secretsmanager"
+	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -45,13 +48,16 @@ type world struct {
 	actions    []ecr.Action
 	// upstream reaches upstream registries. If it is nil, nothing is pulled through.
 	upstream http.RoundTripper
-	endpoint string // the policy of the VPC endpoint that all calls come through, or empty
+	own      http.RoundTripper // reaches the registries of the world
+	syncs    chan ecr.Sync
+	log      *slog.Logger // of what ECR does for upstream registries; nil means that of the test
+	endpoint string       // the policy of the VPC endpoint that all calls come through, or empty
 }
 
 // newWorld returns a world whose server logs the expected errors.
 func newWorld(t testing.TB, expected ...string) *world {
 	t.Helper()
-	w := &world{clock: clocktesting.NewFakeClock(time.Now())}
+	w := &world{clock: clocktesting.NewFakeClock(time.Now()), syncs: make(chan ecr.Sync, 1000)}
 	var err error
 	if w.blobs, err = blobstore.Open(blobstore.Config{Dir: t.TempDir(), Ephemeral: true}); err != nil {
 		t.Fatal(err)
@@ -67,18 +73,29 @@ func newWorld(t testing.TB, expected ...string) *world {
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
+			secrets := secretsmanager.New(secretsmanager.Config{Store: st, KMS: awscall.KMS{API: front}, API: front, Clock: w.clock})
+			sessions := sts.New(sts.Config{Store: st, Directory: users, Log: testkit.Log(t)})
 			w.authorizer = authz.New(authz.Config{
-				Services: []awsapi.Service{users.AWS(), keys.AWS(), new(ecr.Service).AWS()},
-				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz()}, Store: st,
+				Services: []awsapi.Service{users.AWS(), keys.AWS(), secrets.AWS(), new(ecr.Service).AWS()},
+				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "secretsmanager": secrets.Module().Resolver}, Store: st,
 
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return w.endpoint, true },
 			})
 			w.ecr = ecr.New(ecr.Config{
 				Store: st, Images: imagestore.New(imagestore.Config{Store: st, Blobs: w.blobs, Clock: w.clock}), KMS: awscall.KMS{API: front},
-				Upstream: via{w}, Allowed: w.authorizer.Allowed, Emit: func(a ecr.Action) { w.actions = append(w.actions, a) }, Clock: w.clock, Log: testkit.Log(t),
+				Upstream: via{w, false}, Own: via{w, true}, Secrets: awscall.SecretsManager{API: front}, EnsureServiceRole: awscall.IAM{API: front}.EnsureServiceRole,
+				Assume: func(ctx context.Context, roleARN, service string) (awsapi.Principal, error) {
+					role, err := users.RoleByARN(ctx, roleARN)
+					if err != nil || !users.TrustsService(role, service) {
+						return awsapi.Principal{}, errors.New("the role does not trust " + service)
+					}
+					return sessions.RoleSession(ctx, roleARN, "ECR")
+				},
+				Synced:  func(y ecr.Sync) { w.syncs <- y },
+				Allowed: w.authorizer.Allowed, Emit: func(a ecr.Action) { w.actions = append(w.actions, a) }, Clock: w.clock, Log: slog.New(ofWorld{testkit.Log(t).Handler(), w}),
 			})
 			w.authorizer.Register("ecr", w.ecr.Authz())
-			return []awsapi.Service{users.AWS(), keys.AWS(), w.ecr.AWS()}
+			return []awsapi.Service{users.AWS(), keys.AWS(), secrets.AWS(), w.ecr.AWS()}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := users.LookupAccessKey(ctx, key)
@@ -103,14 +120,34 @@ func (w *world) origin(string) (awsapi.VPCEndpoint, netip.Addr) {
 	return awsapi.VPCEndpoint{ID: "vpce-0123456789abcdef0", VPCID: "vpc-0123456789abcdef0"}, netip.MustParseAddr("10.0.0.5")
 }
 
+// ofWorld logs as the world says.
+type ofWorld struct {
+	slog.Handler
+	w *world
+}
+
+func (l ofWorld) Handle(ctx context.Context, r slog.Record) error {
+	if l.w.log != nil {
+		return l.w.log.Handler().Handle(ctx, r)
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
 // via reaches upstream registries as the world says.
-type via struct{ w *world }
+type via struct {
+	w   *world
+	own bool
+}
 
 func (v via) RoundTrip(r *http.Request) (*http.Response, error) {
-	if v.w.upstream == nil {
+	next := v.w.upstream
+	if v.own {
+		next = v.w.own
+	}
+	if next == nil {
 		return nil, errors.New("there is no internet")
 	}
-	return v.w.upstream.RoundTrip(r)
+	return next.RoundTrip(r)
 }
 
 // An account is an AWS account with a client of its root user.

@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/imagestore"
+	"github.com/drydock-dev/drydock/internal/service/ecr"
 )
 
 // maxManifest is the maximum size of a manifest according to the API model.
@@ -53,7 +54,9 @@ func (x *exchange) manifest(reference string) error {
 		RegistryId: &x.account, RepositoryName: &x.repository, ImageIds: []ecrtypes.ImageIdentifier{id}, AcceptedMediaTypes: accepted(x.r.Header),
 	}
 	out, err := awsapi.Do[awsecr.BatchGetImageOutput](x.ctx, x.cfg.API, in)
-	if absent(out, err) {
+	if x.r.Header.Get(ecr.UpstreamHeader) != "" {
+		// Rules are not followed any further, as they may lead back to where they began.
+	} else if absent(out, err) {
 		imported, failed := x.cfg.ECR.PullThrough(x.ctx, x.cfg.API, x.account, x.region, x.repository, reference)
 		if failed != nil {
 			return failed
@@ -61,6 +64,8 @@ func (x *exchange) manifest(reference string) error {
 		if imported {
 			out, err = awsapi.Do[awsecr.BatchGetImageOutput](x.ctx, x.cfg.API, in)
 		}
+	} else if err == nil && id.ImageTag != nil && len(out.Images) > 0 && x.cfg.ECR.Refresh(x.ctx, x.account, x.region, x.repository, reference, *out.Images[0].ImageId.ImageDigest) {
+		out, err = awsapi.Do[awsecr.BatchGetImageOutput](x.ctx, x.cfg.API, in)
 	}
 	if err != nil {
 		return err

@@ -95,7 +95,17 @@ func (x *exchange) initiate() (id string, err error) {
 	if x.alias != "" {
 		return x.initiatePublic()
 	}
-	out, err := awsapi.Do[awsecr.InitiateLayerUploadOutput](x.ctx, x.cfg.API, &awsecr.InitiateLayerUploadInput{RegistryId: &x.account, RepositoryName: &x.repository})
+	in := &awsecr.InitiateLayerUploadInput{RegistryId: &x.account, RepositoryName: &x.repository}
+	out, err := awsapi.Do[awsecr.InitiateLayerUploadOutput](x.ctx, x.cfg.API, in)
+	if awserr.CodeOf(err) == "RepositoryNotFoundException" {
+		created, failed := x.cfg.ECR.CreateOnPush(x.ctx, x.cfg.API, x.account, x.region, x.repository)
+		if failed != nil {
+			return "", failed
+		}
+		if created {
+			out, err = awsapi.Do[awsecr.InitiateLayerUploadOutput](x.ctx, x.cfg.API, in)
+		}
+	}
 	if err != nil {
 		return "", err
 	}

@@ -318,6 +318,7 @@ var statuses = map[string]problem{
 	"InvalidParameterException":         {http.StatusBadRequest, "MANIFEST_INVALID", ""},
 	"LimitExceededException":            {http.StatusForbidden, "DENIED", ""},
 	"KmsException":                      {http.StatusForbidden, "DENIED", ""},
+	"UnableToGetUpstreamImageException": {http.StatusForbidden, "DENIED", ""},
 }
 
 // answer sends the error response for err, unless it is nil.
