@@ -195,7 +195,6 @@ func (s *Service) Refresh(ctx context.Context, account, region, repository, tag,
 	if err != nil || s.now().Sub(r.Checked[tag]) < checkEvery || s.may(ctx, "ecr:BatchImportUpstreamImage", p.sc, repository) != nil {
 		return false
 	}
-	changed := false
 	err = s.once(ctx, r.ID+"/"+tag, func(ctx context.Context) error {
 		patience, cancel := context.WithTimeout(ctx, answerTime)
 		defer cancel()
@@ -207,13 +206,13 @@ func (s *Service) Refresh(ctx context.Context, account, region, repository, tag,
 		case f == nil || f.Digest.String() == cached:
 			return p.checked(ctx, &r)
 		}
-		changed = true
 		return p.copy(ctx, &r, f)
 	})
 	if err != nil {
 		s.log.WarnContext(ctx, "ecr: a cached image stays", "repository", repository, "tag", tag, "err", err)
 	}
-	return changed && err == nil
+	now, failure, err := s.images.Find(p.sc.contents(&r), imagestore.ID{Tag: tag})
+	return err == nil && failure == nil && now.Digest != cached
 }
 
 // checked notes that the tag was compared with the upstream registry.

@@ -158,3 +158,28 @@ func TestPullThroughRefusals(t *testing.T) {
 		t.Errorf("%d repositories", n)
 	}
 }
+
+// A registry policy can give the permissions for pulling through, whatever its scope.
+func TestPullThroughByRegistryPolicy(t *testing.T) {
+	for _, scope := range []string{"V1", "V2"} {
+		t.Run(scope, func(t *testing.T) {
+			p := newPuller(t)
+			ctx := t.Context()
+			p.up.image("1", manifestOf("config", "layer"), "config", "layer")
+			user := p.user("puller", `{"Statement":[{"Effect":"Allow","Action":["ecr:GetAuthorizationToken","ecr:BatchGetImage"],"Resource":"*"}]}`)
+			c := login(t, user, p.addr, p.id)
+			pull := func(image string) error {
+				_, err := crane.Manifest(c.ref(image), c.options()...)
+				return err
+			}
+			testkit.Must(p.c.PutAccountSetting(ctx, &awsecr.PutAccountSettingInput{Name: aws.String("REGISTRY_POLICY_SCOPE"), Value: &scope}))(t)
+			wantText(t, pull("quay/app:1"), "is not authorized to perform: ecr:BatchImportUpstreamImage")
+			testkit.Must(p.c.PutRegistryPolicy(ctx, &awsecr.PutRegistryPolicyInput{PolicyText: aws.String(`{"Version":"2012-10-17","Statement":[{"Sid":"s","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + p.id + `:user/puller"},
+				"Action":["ecr:CreateRepository","ecr:BatchImportUpstreamImage"],"Resource":"arn:aws:ecr:us-east-1:` + p.id + `:repository/quay/app"}]}`)}))(t)
+			if err := pull("quay/app:1"); err != nil {
+				t.Error(err)
+			}
+			wantText(t, pull("quay/other:1"), "is not authorized to perform: ecr:BatchImportUpstreamImage")
+		})
+	}
+}

@@ -199,16 +199,17 @@ func (s *Service) templateFor(sc scope, repository string, why ecrtypes.RCTAppli
 }
 
 // create creates a repository for the caller of ctx, with the settings of the template that applies to it, if any. The caller needs the
-// permission to create the repository; the role of the template does, too.
+// permission to create the repository, which a registry policy may give whatever its scope; the role of the template needs it, too.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/repository-creation-templates.html
 func (s *Service) create(ctx context.Context, api awsapi.API, sc scope, repository string, why ecrtypes.RCTAppliedFor) error {
 	in := &awsecr.CreateRepositoryInput{RegistryId: &sc.Account, RepositoryName: &repository}
-	t := s.templateFor(sc, repository, why)
-	if t == nil {
-		_, err := awsapi.Do[awsecr.CreateRepositoryOutput](ctx, api, in)
+	if s.may(ctx, "ecr:CreateRepository", sc, repository) != nil {
+		_, err := awsapi.Do[awsecr.CreateRepositoryOutput](ctx, api, in) // which denies it, and records why
 		return err
 	}
-	if err := s.may(ctx, "ecr:CreateRepository", sc, repository); err != nil {
+	t := s.templateFor(sc, repository, why)
+	if t == nil {
+		_, err := awsapi.Do[awsecr.CreateRepositoryOutput](awsapi.AsService(ctx, sc.Account, sc.Region, cacheRole, s.now()), api, in)
 		return err
 	}
 	as := awsapi.AsService(ctx, sc.Account, sc.Region, templateRole, s.now())
