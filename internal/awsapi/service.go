@@ -18,6 +18,8 @@ type Service struct {
 	Operations []Operation
 	// Authorization corrects the service authorization reference for the operations.
 	Authorization Authorization
+	// Constraints correct and complete the API model's constraints on values in requests.
+	Constraints []Constraint
 	// Before, if it is not nil, runs before each handler. If it returns an error, the call fails with it.
 	Before func(context.Context) error
 	// HandlesDryRun says that the handlers answer EC2's DryRun themselves, after their checks. Otherwise the pipeline

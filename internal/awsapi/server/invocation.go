@@ -42,7 +42,7 @@ type invocation struct {
 // that checks permissions, and no public record of a service with the opposite order is known.
 func (i *invocation) perform(ctx context.Context) (any, error) {
 	ctx = awsapi.WithCall(ctx, &i.call)
-	if err := wire.Validate(i.handler.model, i.in, i.call.Members); err != nil {
+	if err := wire.Validate(i.handler.model, i.handler.constraints, i.in, i.call.Members); err != nil {
 		return nil, err
 	}
 	if err := i.inject(ctx); err != nil {

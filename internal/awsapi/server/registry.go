@@ -32,14 +32,15 @@ type service struct {
 // An operation is a declared operation with its model and its handler.
 type operation struct {
 	awsapi.Operation
-	model    *model.Operation
-	honours  awsapi.Honours
-	all      bool // honours everything ("*")
-	readOnly bool
-	input    reflect.Type // the SDK's input struct
-	method   reflect.Value
-	dryRun   []int                       // index of the input's DryRun field, or nil if there is none
-	before   func(context.Context) error // the service's Before; nil if it has none
+	model       *model.Operation
+	honours     awsapi.Honours
+	all         bool // honours everything ("*")
+	readOnly    bool
+	input       reflect.Type // the SDK's input struct
+	method      reflect.Value
+	dryRun      []int                       // index of the input's DryRun field, or nil if there is none
+	constraints *wire.Constraints           // the service's
+	before      func(context.Context) error // the service's Before; nil if it has none
 	// handlesDryRun reports that the handler answers a dry run itself.
 	handlesDryRun bool
 }
@@ -75,7 +76,7 @@ func (r *registry) add(services []awsapi.Service) error {
 	return errors.Join(errs...)
 }
 
-// bind finds the models of a service's operations and the methods of its handler.
+// bind finds the models of a service's operations, corrected by its constraints, and the methods of its handler.
 func bind(s awsapi.Service) (*service, error) {
 	m, err := model.Get(s.Name)
 	if err != nil {
@@ -83,6 +84,10 @@ func bind(s awsapi.Service) (*service, error) {
 	}
 	svc := &service{Service: s, model: m, operations: map[string]*operation{}, refused: map[string]string{}}
 	var errs []error
+	constraints, err := wire.NewConstraints(m, s.Constraints)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
+	}
 	for _, decl := range s.Operations {
 		op, err := newOperation(m, s.Handler, decl)
 		switch {
@@ -92,7 +97,7 @@ func bind(s awsapi.Service) (*service, error) {
 		case svc.operations[decl.Name] != nil:
 			errs = append(errs, fmt.Errorf("%s %s: declared twice", m.Name, decl.Name))
 		}
-		op.before, op.handlesDryRun = s.Before, s.HandlesDryRun
+		op.constraints, op.before, op.handlesDryRun = constraints, s.Before, s.HandlesDryRun
 		svc.operations[decl.Name] = op
 	}
 	for _, refusal := range s.Refused {

@@ -353,7 +353,7 @@ func TestDecode(t *testing.T) {
 			in := reflect.New(reflect.TypeOf(c.in).Elem()).Interface()
 			members, err := wire.Decode(operation(t, c.op), c.req, in)
 			if err == nil {
-				err = wire.Validate(operation(t, c.op), in, members)
+				err = wire.Validate(operation(t, c.op), nil, in, members)
 			}
 			if c.err != "" {
 				var e *awserr.Error

@@ -70,7 +70,7 @@ func TestDecodeOfHostileRequests(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			members, err := wire.Decode(operation(t, c.op), c.req, c.in)
 			if err == nil {
-				err = wire.Validate(operation(t, c.op), c.in, members)
+				err = wire.Validate(operation(t, c.op), nil, c.in, members)
 			}
 			runtime.ReadMemStats(&after)
 			got := ""

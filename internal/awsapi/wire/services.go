@@ -67,7 +67,7 @@ func missingParameter(found []violation) *awserr.Error {
 func atParameter(found []violation) *awserr.Error {
 	v := found[0]
 	text := v.text
-	if p, ok := strings.CutPrefix(text, "Member must satisfy regular expression pattern: "); ok {
+	if p, ok := strings.CutPrefix(text, patternWords); ok {
 		text = "must satisfy regular expression '" + p + "'"
 	}
 	return awserr.Newf("InvalidParameterException", "Invalid parameter at '%s' failed to satisfy constraint: '%s'", v.path, text)

@@ -13,10 +13,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// Validate checks in, a pointer to the SDK's input struct of op, against the constraints of the model: required
-// members, lengths, ranges, patterns and enumerations. The error uses the service's words; deviations lists known
-// differences from the model. members are those that the request carried (nil means those that are not zero).
-func Validate(op *model.Operation, in any, members awsapi.Members) error {
+// Validate checks in, a pointer to the SDK's input struct of op, against the constraints of the model as corrected by
+// own, which may be nil: required members, lengths, ranges, patterns and enumerations. The error uses the service's
+// words. members are those that the request carried (nil means those that are not zero).
+func Validate(op *model.Operation, own *Constraints, in any, members awsapi.Members) error {
 	if op.Input == nil {
 		return nil
 	}
@@ -25,7 +25,7 @@ func Validate(op *model.Operation, in any, members awsapi.Members) error {
 	if p == nil {
 		return fmt.Errorf("wire: validate %s: %T cannot hold a %s", op.Name, in, op.Input.Type)
 	}
-	c := checker{op: op, words: validation(op.Service), members: members}
+	c := checker{op: op, own: own, words: validation(op.Service), members: members}
 	c.structure(p, v)
 	if len(c.found) == 0 {
 		return nil
@@ -37,21 +37,10 @@ func Validate(op *model.Operation, in any, members awsapi.Members) error {
 type violation struct {
 	path  string // in Coral's notation: tags.1.member.key
 	param string // the query parameter's name
-	kind  constraint
 	value string // quoted or masked; "null" if there is none
 	text  string // the constraint in words
+	own   bool   // text is the service's own message, not its framework's
 }
-
-// A constraint is a kind of violation.
-type constraint string
-
-const (
-	required constraint = "required"
-	length   constraint = "length"
-	bounds   constraint = "range"
-	pattern  constraint = "pattern"
-	enum     constraint = "enum"
-)
 
 // A step is one level of the path to a value: a member, and the position or key within
 // it.
@@ -64,6 +53,7 @@ type step struct {
 // A checker collects the violations of one request.
 type checker struct {
 	op      *model.Operation
+	own     *Constraints
 	words   validator
 	members awsapi.Members
 	at      []step
@@ -83,12 +73,12 @@ func (c *checker) structure(p *plan, v reflect.Value) {
 		}
 	}
 	for _, f := range p.fields {
-		if !f.m.Required || f.plan == nil {
+		if !c.own.required(f.m) || f.plan == nil {
 			continue
 		}
 		c.at = append(c.at, step{f: f, index: -1})
-		if _, ok := c.present(f.plan, v.Field(f.index)); !ok {
-			c.violated(f.m, required, "null", "Member must not be null")
+		if _, ok := c.present(f, v.Field(f.index)); !ok {
+			c.violated("null", "Member must not be null", false)
 		}
 		c.at = c.at[:len(c.at)-1]
 	}
@@ -96,7 +86,7 @@ func (c *checker) structure(p *plan, v reflect.Value) {
 
 func (c *checker) member(f *field, v reflect.Value) {
 	c.at = append(c.at, step{f: f, index: -1})
-	if v, ok := c.present(f.plan, v); ok {
+	if v, ok := c.present(f, v); ok {
 		c.value(f.m, f.plan, v)
 	}
 	c.at = c.at[:len(c.at)-1]
@@ -104,17 +94,17 @@ func (c *checker) member(f *field, v reflect.Value) {
 
 // present is plan.present, except that it uses members to distinguish zero values that were sent from values that
 // were not. It cannot do so inside lists, because members does not distinguish a list's elements.
-func (c *checker) present(p *plan, v reflect.Value) (reflect.Value, bool) {
+func (c *checker) present(f *field, v reflect.Value) (reflect.Value, bool) {
+	p := f.plan
 	if p.ptr || !v.IsZero() {
-		return p.present(v)
+		v, ok := p.present(v)
+		return v, ok && !(p.kind == kindString && v.Len() == 0 && c.ignoresEmpty(f.m))
 	}
 	switch p.kind {
 	case kindStruct:
 		return v, true
 	case kindString:
-		// The query protocols treat an enumeration's empty value as absent: Terraform sends CreateTargetGroup with an
-		// empty ProtocolVersion.
-		if p.shape.Enum != nil && (c.op.Service.Protocol == model.ProtocolQuery || c.op.Service.Protocol == model.ProtocolEC2) || slices.ContainsFunc(c.at, func(s step) bool { return s.index >= 0 }) {
+		if c.ignoresEmpty(f.m) || slices.ContainsFunc(c.at, func(s step) bool { return s.index >= 0 }) {
 			return v, false
 		}
 		fallthrough
@@ -122,6 +112,12 @@ func (c *checker) present(p *plan, v reflect.Value) (reflect.Value, bool) {
 		return v, c.members.Has(c.memberPath())
 	}
 	return v, false
+}
+
+// ignoresEmpty reports whether an empty text counts as absent: the query protocols treat an enumeration's empty value
+// so. Terraform sends CreateTargetGroup with an empty ProtocolVersion.
+func (c *checker) ignoresEmpty(m *model.Member) bool {
+	return (c.op.Service.Protocol == model.ProtocolQuery || c.op.Service.Protocol == model.ProtocolEC2) && c.own.limits(m).enum != nil
 }
 
 func (c *checker) memberPath() string {
@@ -134,8 +130,8 @@ func (c *checker) memberPath() string {
 
 // value checks a value that is present. m is the member, list element or map value that holds it.
 func (c *checker) value(m *model.Member, p *plan, v reflect.Value) {
-	for _, b := range broken(p, v) {
-		c.violated(m, b.kind, c.quoted(m, p, v), b.text)
+	if !c.words.own {
+		c.limited(m, p, v)
 	}
 	here := len(c.at) - 1
 	switch p.kind {
@@ -172,6 +168,18 @@ func (c *checker) value(m *model.Member, p *plan, v reflect.Value) {
 	}
 }
 
+// limited checks a value against the limits of its member.
+func (c *checker) limited(m *model.Member, p *plan, v reflect.Value) {
+	l := c.own.limits(m)
+	for _, text := range l.broken(p, v) {
+		if strings.HasPrefix(text, patternWords) && l.patternText != nil {
+			c.violated("", l.patternText(c.path()), true)
+			continue
+		}
+		c.violated(c.quoted(m, p, v), text, false)
+	}
+}
+
 func elements(list reflect.Value) (out []reflect.Value) {
 	for i := range list.Len() {
 		out = append(out, list.Index(i))
@@ -194,103 +202,105 @@ func deref(p *plan, v reflect.Value) reflect.Value {
 // constraints on them. [seen] in reports about many services: "Value '[GET]' at 'x' failed to satisfy constraint:
 // Member must satisfy constraint: [Member must have length less than or equal to 6, …]".
 func (c *checker) scalars(m *model.Member, p *plan, v reflect.Value, subject string, em *model.Member, ep *plan, values []reflect.Value) {
+	if c.words.own {
+		return
+	}
+	l := c.own.limits(em)
 	for _, e := range values {
-		for _, b := range broken(ep, deref(ep, e)) {
-			if c.deviates(em, b.kind) == nil {
-				c.violated(m, b.kind, c.quoted(m, p, v), subject+" must satisfy constraint: ["+strings.Join(allAsked(ep), ", ")+"]")
-				return
-			}
+		if l.broken(ep, deref(ep, e)) != nil {
+			c.violated(c.quoted(m, p, v), subject+" must satisfy constraint: ["+strings.Join(l.all(ep), ", ")+"]", false)
+			return
 		}
 	}
 }
 
 func (p *plan) scalar() bool { return p.kind < kindList }
 
-// A demand is one constraint of a shape, in words.
-type demand struct {
-	kind constraint
-	text string
-}
-
 func atLeast(n float64) string { return "greater than or equal to " + number(n) }
 func atMost(n float64) string  { return "less than or equal to " + number(n) }
 
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// broken returns the constraints that a value does not satisfy.
-func broken(p *plan, v reflect.Value) []demand {
-	s := p.shape
-	if s.Min == nil && s.Max == nil && s.Pattern == "" && s.Enum == nil {
+const patternWords = "Member must satisfy regular expression pattern: "
+
+func (l limits) enumWords() string {
+	return "Member must satisfy enum value set: [" + strings.Join(l.enum, ", ") + "]"
+}
+
+// sizeWords returns how a bound of a value's length or value begins.
+func sizeWords(p *plan) string {
+	if p.kind == kindInt || p.kind == kindFloat {
+		return "Member must have value "
+	}
+	return "Member must have length "
+}
+
+// broken returns, in words, the constraints that a value does not satisfy.
+func (l limits) broken(p *plan, v reflect.Value) (out []string) {
+	if l.min == nil && l.max == nil && l.pattern == "" && l.enum == nil {
 		return nil
 	}
-	var out []demand
-	size, kind, what := 0.0, length, "Member must have length "
+	var size float64
 	switch p.kind {
 	case kindString:
 		size = float64(utf8.RuneCountInString(v.String()))
 	case kindBlob, kindList, kindMap:
 		size = float64(v.Len())
 	case kindInt:
-		size, kind, what = float64(v.Int()), bounds, "Member must have value "
+		size = float64(v.Int())
 	case kindFloat:
-		size, kind, what = v.Float(), bounds, "Member must have value "
+		size = v.Float()
 	default:
 		return nil
 	}
 	switch {
-	case s.Min != nil && !(size >= *s.Min): // NaN fails both comparisons
-		out = append(out, demand{kind, what + atLeast(*s.Min)})
-	case s.Max != nil && !(size <= *s.Max):
-		out = append(out, demand{kind, what + atMost(*s.Max)})
+	case l.min != nil && !(size >= *l.min): // NaN fails both comparisons
+		out = append(out, sizeWords(p)+atLeast(*l.min))
+	case l.max != nil && !(size <= *l.max):
+		out = append(out, sizeWords(p)+atMost(*l.max))
 	}
-	if p.kind != kindString {
+	var text string
+	switch p.kind {
+	case kindString:
+		text = v.String()
+	case kindInt:
+		text = strconv.FormatInt(v.Int(), 10)
+	default:
 		return out
 	}
-	if s.Pattern != "" {
-		if re := javaPattern(s.Pattern); re != nil && !re.MatchString(v.String()) {
-			out = append(out, demand{pattern, "Member must satisfy regular expression pattern: " + s.Pattern})
+	if l.pattern != "" && p.kind == kindString {
+		if re := javaPattern(l.pattern); re != nil && !re.MatchString(text) {
+			out = append(out, patternWords+l.pattern)
 		}
 	}
-	if s.Enum != nil && !slices.Contains(s.Enum, v.String()) {
-		out = append(out, demand{enum, "Member must satisfy enum value set: [" + strings.Join(s.Enum, ", ") + "]"})
+	if l.enum != nil && !slices.Contains(l.enum, text) {
+		out = append(out, l.enumWords())
 	}
 	return out
 }
 
-// allAsked returns all constraints on a list's elements, in AWS's order.
-func allAsked(p *plan) (out []string) {
-	s, what := p.shape, "Member must have length "
-	if p.kind == kindInt || p.kind == kindFloat {
-		what = "Member must have value "
+// all returns all constraints on a list's elements in words, in AWS's order.
+func (l limits) all(p *plan) (out []string) {
+	if l.max != nil {
+		out = append(out, sizeWords(p)+atMost(*l.max))
 	}
-	if s.Max != nil {
-		out = append(out, what+atMost(*s.Max))
+	if l.min != nil {
+		out = append(out, sizeWords(p)+atLeast(*l.min))
 	}
-	if s.Min != nil {
-		out = append(out, what+atLeast(*s.Min))
+	if l.pattern != "" {
+		out = append(out, patternWords+l.pattern)
 	}
-	if s.Pattern != "" {
-		out = append(out, "Member must satisfy regular expression pattern: "+s.Pattern)
-	}
-	if s.Enum != nil {
-		out = append(out, "Member must satisfy enum value set: ["+strings.Join(s.Enum, ", ")+"]")
+	if l.enum != nil {
+		out = append(out, l.enumWords())
 	}
 	return out
 }
 
-// violated records a violation by the current member, unless the service is known to accept it.
-func (c *checker) violated(m *model.Member, kind constraint, value, text string) {
-	if c.words.own && kind != required || len(c.found) >= maxFound {
-		return
+// violated records a violation by the current member. own says that text is the service's own message.
+func (c *checker) violated(value, text string, own bool) {
+	if len(c.found) < maxFound {
+		c.found = append(c.found, violation{path: c.path(), param: c.param(), value: value, text: text, own: own})
 	}
-	if d := c.deviates(m, kind); d != nil {
-		if d.answer == nil {
-			return
-		}
-		c.found = append(c.found, violation{path: c.path(), kind: ownWords, text: d.answer(c.path())})
-		return
-	}
-	c.found = append(c.found, violation{path: c.path(), param: c.param(), kind: kind, value: value, text: text})
 }
 
 func (c *checker) path() string {
@@ -375,7 +385,7 @@ func printed(m *model.Member, p *plan, v reflect.Value) (string, bool) {
 func coral(code string) func([]violation) *awserr.Error {
 	return func(found []violation) *awserr.Error {
 		// Errors with a service's own text come from checks that run after the framework's.
-		modelled := slices.DeleteFunc(slices.Clone(found), func(v violation) bool { return v.kind == ownWords })
+		modelled := slices.DeleteFunc(slices.Clone(found), func(v violation) bool { return v.own })
 		if len(modelled) == 0 {
 			return awserr.New(code, found[0].text)
 		}

@@ -2,11 +2,9 @@ package autoscaling
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
@@ -161,16 +159,6 @@ func errZone(zone string) error { // from memory
 
 func errBounds(minimum, maximum int32) error {
 	return errValidation("Max bound, %d, must be greater than or equal to min bound, %d", maximum, minimum)
-}
-
-// The next two have the framework's wording, for constraints that the model does not have.
-
-func notNegative(member string, n *int32) error {
-	return awserr.Range("ValidationError", member, aws.ToInt32(n), 0, math.MaxInt32)
-}
-
-func errLength(member string, most int) error {
-	return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have length less than or equal to %d", member, most)
 }
 
 func errDesired(desired, minimum, maximum int32) error {

@@ -387,6 +387,13 @@ func TestCreateRefuses(t *testing.T) {
 			"The availability zones of the specified subnets and the Auto Scaling group do not match"},
 		{"bounds", func(in *awsautoscaling.CreateAutoScalingGroupInput) { in.MinSize = aws.Int32(5) }, "ValidationError",
 			"Max bound, 3, must be greater than or equal to min bound, 5"},
+		{"negative sizes", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.MinSize, in.DefaultCooldown = aws.Int32(-1), aws.Int32(-2)
+		}, "ValidationError", "2 validation errors detected: Value '-2' at 'defaultCooldown' failed to satisfy constraint: Member must have value greater than or equal to 0; " +
+			"Value '-1' at 'minSize' failed to satisfy constraint: Member must have value greater than or equal to 0"},
+		{"a negative base", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{InstancesDistribution: &autoscalingtypes.InstancesDistribution{OnDemandBaseCapacity: aws.Int32(-1)}}
+		}, "ValidationError", "1 validation error detected: Value '-1' at 'mixedInstancesPolicy.instancesDistribution.onDemandBaseCapacity' failed to satisfy constraint: Member must have value greater than or equal to 0"},
 		{"desired", func(in *awsautoscaling.CreateAutoScalingGroupInput) { in.DesiredCapacity = aws.Int32(9) }, "ValidationError",
 			"Desired capacity:9 must be between the specified min size:0 and max size:3"},
 		{"an unknown configuration", func(in *awsautoscaling.CreateAutoScalingGroupInput) {

@@ -1,7 +1,6 @@
 package autoscaling
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,9 +17,6 @@ import (
 )
 
 func checkSizes(g *autoscalingtypes.AutoScalingGroup) error {
-	if err := cmp.Or(notNegative("minSize", g.MinSize), notNegative("maxSize", g.MaxSize), notNegative("desiredCapacity", g.DesiredCapacity)); err != nil {
-		return err
-	}
 	if *g.MaxSize < *g.MinSize {
 		return errBounds(*g.MinSize, *g.MaxSize)
 	}
@@ -56,7 +52,7 @@ func checkOptions(g *autoscalingtypes.AutoScalingGroup, health *string, policies
 			return err
 		}
 	}
-	return cmp.Or(notNegative("defaultCooldown", g.DefaultCooldown), notNegative("healthCheckGracePeriod", g.HealthCheckGracePeriod))
+	return nil
 }
 
 // place sets the subnets of a group: those in the request, or the default subnets of its zones.
@@ -273,9 +269,6 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 		to.SpotAllocationStrategy = &v
 	}
 	if v := d.OnDemandBaseCapacity; v != nil {
-		if err := notNegative("mixedInstancesPolicy.instancesDistribution.onDemandBaseCapacity", v); err != nil {
-			return nil, err
-		}
 		to.OnDemandBaseCapacity = v
 	}
 	if v := d.OnDemandPercentageAboveBaseCapacity; v != nil {

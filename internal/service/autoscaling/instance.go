@@ -221,16 +221,9 @@ func (s *Service) SetInstanceProtection(ctx context.Context, in *awsautoscaling.
 	return &awsautoscaling.SetInstanceProtectionOutput{}, err
 }
 
-// maxInstanceIDs is how many instances one request can change.
-// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
-const maxInstanceIDs = 50
-
 // changeMembers changes instances of the caller's group, and the group.
 func (s *Service) changeMembers(ctx context.Context, group *string, instanceIDs []string, fn func(*store.Tx, *groupRecord, *memberRecord) error) error {
 	sc := scopeOf(ctx)
-	if len(instanceIDs) > maxInstanceIDs {
-		return errLength("instanceIds", maxInstanceIDs)
-	}
 	return s.changeNamed(ctx, group, func(tx *store.Tx, g *groupRecord) error {
 		for _, id := range instanceIDs {
 			err := members.Update(tx, sc.group(g.name()).Below(cmp.Or(id, "-")), func(m *memberRecord) error { return fn(tx, g, m) })

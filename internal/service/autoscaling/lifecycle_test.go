@@ -151,6 +151,8 @@ func TestInstancesComeAndGoByTheirUsersWill(t *testing.T) {
 	testkit.WantError(t, err, "ValidationError", "AutoScalingGroup web has min-size=0, max-size=1, and desired-size=1. To attach 1 instance, please update the AutoScalingGroup sizes appropriately.")
 	_, err = w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: slices.Repeat([]string{second}, 21), ShouldDecrementDesiredCapacity: aws.Bool(true)})
 	testkit.WantError(t, err, "ValidationError", "List exceeds the maximum number of instances to detach. Please retry your request with fewer instances.")
+	_, err = w.EnterStandby(ctx, &awsautoscaling.EnterStandbyInput{AutoScalingGroupName: name, InstanceIds: slices.Repeat([]string{second}, 21), ShouldDecrementDesiredCapacity: aws.Bool(true)})
+	testkit.WantErrorWith(t, err, "ValidationError", second+"]' at 'instanceIds' failed to satisfy constraint: Member must have length less than or equal to 20")
 	details := testkit.Must(w.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{second, "i-0123456789abcdef0"}}))(t).AutoScalingInstances
 	if len(details) != 1 || *details[0].HealthStatus != "HEALTHY" || *details[0].LifecycleState != "InService" {
 		t.Errorf("%+v", details)

@@ -17,7 +17,7 @@ const (
 
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "autoscaling", Handler: s, Authorization: authorization, Refused: refusals(), Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "autoscaling", Handler: s, Authorization: authorization, Constraints: constraints, Refused: refusals(), Operations: []awsapi.Operation{
 		// Groups.
 		{Name: "CreateAutoScalingGroup", Members: "LifecycleHookSpecificationList LoadBalancerNames Tags TargetGroupARNs TrafficSources" + groupMembers,
 			Except: "termination policies that are Lambda functions, VPC Lattice"},

@@ -3,21 +3,26 @@ package autoscaling
 import (
 	"slices"
 
-	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// pages returns the paging rules of a list. The model has no limits for MaxRecords; zero means no
-// limit.
+// pages returns the paging rules of a list. The limits of MaxRecords are not among the constraints, because zero, which
+// is below the minimum, means no limit.
 func pages(usual, most int) paging.Rules {
 	return paging.Rules{
 		Usual: usual,
-		Size: func(n int32) (int, error) { // https://github.com/boto/boto/issues/2619
-			if n == 0 {
+		Size: func(n int32) (int, error) {
+			const format = "1 validation error detected: Value '%d' at 'maxRecords' failed to satisfy constraint: Member must have value %s than or equal to %d"
+			switch {
+			case n == 0: // https://github.com/boto/boto/issues/2619
 				return usual, nil
+			case n < 1:
+				return 0, errValidation(format, n, "greater", 1)
+			case int(n) > most:
+				return 0, errValidation(format, n, "less", most)
 			}
-			return int(n), awserr.Range("ValidationError", "maxRecords", n, 1, int32(most)) //nolint:gosec // a hundred
+			return int(n), nil
 		},
 		BadToken: func(string) error { return errNextToken() },
 	}

@@ -121,7 +121,7 @@ func (s *Service) changeTags(ctx context.Context, tags []autoscalingtypes.Tag, f
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		for _, name := range sortedKeys(sorted) {
 			if name == "" {
-				return errValidation("1 validation error detected: Value null at 'tags.resourceId' failed to satisfy constraint: Member must not be null") // although the model does not require the member
+				return errValidation("1 validation error detected: Value null at 'tags.resourceId' failed to satisfy constraint: Member must not be null") // CreateAutoScalingGroup's tags need no group, so this is not in the constraints
 			}
 			err := groups.Update(tx, sc.group(name), func(g *groupRecord) error {
 				changed, err := fn(name, g.Group.Tags, sorted[name])

@@ -24,9 +24,6 @@ const (
 	latticeSource = "vpc-lattice"
 )
 
-// maxSources is how many sources one call can attach or detach.
-const maxSources = 10
-
 type trafficSource = autoscalingtypes.TrafficSourceIdentifier
 
 func sourcesOf(kind string, ids []string) []trafficSource {
@@ -179,19 +176,9 @@ func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src
 	return "Added"
 }
 
-func checkSourceCount(member string, n int) error {
-	if n > maxSources {
-		return errLength(member, maxSources) // from memory
-	}
-	return nil
-}
-
 // AttachTrafficSources attaches traffic sources of any type.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_AttachTrafficSources.html
 func (s *Service) AttachTrafficSources(ctx context.Context, in *awsautoscaling.AttachTrafficSourcesInput) (*awsautoscaling.AttachTrafficSourcesOutput, error) {
-	if err := checkSourceCount("trafficSources", len(in.TrafficSources)); err != nil {
-		return nil, err
-	}
 	sources, err := readSources(in.TrafficSources)
 	if err != nil {
 		return nil, err
@@ -201,9 +188,6 @@ func (s *Service) AttachTrafficSources(ctx context.Context, in *awsautoscaling.A
 
 // DetachTrafficSources detaches traffic sources of any type.
 func (s *Service) DetachTrafficSources(ctx context.Context, in *awsautoscaling.DetachTrafficSourcesInput) (*awsautoscaling.DetachTrafficSourcesOutput, error) {
-	if err := checkSourceCount("trafficSources", len(in.TrafficSources)); err != nil {
-		return nil, err
-	}
 	sources, err := readSources(in.TrafficSources)
 	if err != nil {
 		return nil, err
@@ -223,17 +207,11 @@ func (s *Service) DescribeTrafficSources(ctx context.Context, in *awsautoscaling
 
 // AttachLoadBalancerTargetGroups attaches target groups.
 func (s *Service) AttachLoadBalancerTargetGroups(ctx context.Context, in *awsautoscaling.AttachLoadBalancerTargetGroupsInput) (*awsautoscaling.AttachLoadBalancerTargetGroupsOutput, error) {
-	if err := checkSourceCount("targetGroupARNs", len(in.TargetGroupARNs)); err != nil {
-		return nil, err
-	}
 	return &awsautoscaling.AttachLoadBalancerTargetGroupsOutput{}, s.attachSources(ctx, in.AutoScalingGroupName, sourcesOf(groupSource, in.TargetGroupARNs))
 }
 
 // DetachLoadBalancerTargetGroups detaches target groups.
 func (s *Service) DetachLoadBalancerTargetGroups(ctx context.Context, in *awsautoscaling.DetachLoadBalancerTargetGroupsInput) (*awsautoscaling.DetachLoadBalancerTargetGroupsOutput, error) {
-	if err := checkSourceCount("targetGroupARNs", len(in.TargetGroupARNs)); err != nil {
-		return nil, err
-	}
 	return &awsautoscaling.DetachLoadBalancerTargetGroupsOutput{}, s.detachSources(ctx, in.AutoScalingGroupName, sourcesOf(groupSource, in.TargetGroupARNs))
 }
 
@@ -249,17 +227,11 @@ func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context, in *awsa
 
 // AttachLoadBalancers attaches classic load balancers.
 func (s *Service) AttachLoadBalancers(ctx context.Context, in *awsautoscaling.AttachLoadBalancersInput) (*awsautoscaling.AttachLoadBalancersOutput, error) {
-	if err := checkSourceCount("loadBalancerNames", len(in.LoadBalancerNames)); err != nil {
-		return nil, err
-	}
 	return &awsautoscaling.AttachLoadBalancersOutput{}, s.attachSources(ctx, in.AutoScalingGroupName, sourcesOf(classicSource, in.LoadBalancerNames))
 }
 
 // DetachLoadBalancers detaches classic load balancers.
 func (s *Service) DetachLoadBalancers(ctx context.Context, in *awsautoscaling.DetachLoadBalancersInput) (*awsautoscaling.DetachLoadBalancersOutput, error) {
-	if err := checkSourceCount("loadBalancerNames", len(in.LoadBalancerNames)); err != nil {
-		return nil, err
-	}
 	return &awsautoscaling.DetachLoadBalancersOutput{}, s.detachSources(ctx, in.AutoScalingGroupName, sourcesOf(classicSource, in.LoadBalancerNames))
 }
 

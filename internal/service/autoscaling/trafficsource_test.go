@@ -96,6 +96,8 @@ func TestTrafficSources(t *testing.T) {
 	in.LoadBalancerNames = []string{"classic"}
 	testkit.Must(w.CreateAutoScalingGroup(ctx, in))(t)
 	w.balancers.has(t, "classic", 2)
+	_, err = w.AttachLoadBalancers(ctx, &awsautoscaling.AttachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: slices.Repeat([]string{"classic"}, 11)})
+	testkit.WantErrorWith(t, err, "ValidationError", "classic]' at 'loadBalancerNames' failed to satisfy constraint: Member must have length less than or equal to 10")
 
 	attach := func(sources ...autoscalingtypes.TrafficSourceIdentifier) error {
 		_, err := w.AttachTrafficSources(ctx, &awsautoscaling.AttachTrafficSourcesInput{AutoScalingGroupName: name, TrafficSources: sources})

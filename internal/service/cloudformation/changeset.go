@@ -3,6 +3,7 @@ package cloudformation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -152,13 +153,13 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		return nil, wrongState(f.arn(), f.Status)
 	case set.Type == cloudformationtypes.ChangeSetTypeCreate && ok && !review:
 		return nil, setsStackExists(f.Name, set.Name)
-	case set.Type == cloudformationtypes.ChangeSetTypeUpdate && !ok:
+	case !ok && (set.Type == cloudformationtypes.ChangeSetTypeUpdate || strings.HasPrefix(*in.StackName, "arn:")):
 		return nil, stackNotFoundInBrackets(*in.StackName)
 	case set.Type == cloudformationtypes.ChangeSetTypeUpdate && !slices.Contains(updatable, f.Status):
 		return nil, wrongState(f.arn(), f.Status)
 	case !ok:
-		if err := checkName(*in.StackName); err != nil {
-			return nil, err
+		if len(*in.StackName) > maxStackName { // not in the constraints, because ARNs may be longer
+			return nil, violated(*in.StackName, "stackName", fmt.Sprintf("Member must have length less than or equal to %d", maxStackName))
 		}
 		id := ids.UUID()
 		f = foundStack{sc.Key(id), stackRecord{

@@ -103,6 +103,11 @@ func TestChangeSets(t *testing.T) {
 	}
 	testkit.WantError(t, create("new", "CREATE"), "ValidationError", "Stack [new] already exists and cannot be created again with the changeSet [cs].")
 	testkit.WantError(t, create("none", "UPDATE"), "ValidationError", "Stack [none] does not exist")
+	testkit.WantError(t, create("*x", "CREATE"), "ValidationError", "1 validation error detected: Value '*x' at 'stackName' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
+	long := strings.Repeat("x", 129)
+	testkit.WantError(t, create(long, "CREATE"), "ValidationError", "1 validation error detected: Value '"+long+"' at 'stackName' failed to satisfy constraint: Member must have length less than or equal to 128")
+	absent := "arn:aws:cloudformation:us-east-1:111122223333:stack/none/0"
+	testkit.WantError(t, create(absent, "CREATE"), "ValidationError", "Stack ["+absent+"] does not exist")
 
 	reviewed := w.set(t, "cs", "reviewed", "CREATE", parameters(`"Value": "a"`))
 	if created := w.create(t, "reviewed", parameters(`"Value": "b"`)); created != *reviewed.StackId {

@@ -14,7 +14,7 @@ func invalid(format string, args ...any) error {
 	return awserr.Newf("ValidationError", format, args...)
 }
 
-// violated returns the error for a value that AWS refuses although its API model allows it.
+// violated returns the error for a value that AWS refuses, if that does not depend on the value alone (constraints).
 // [seen] the same snapshots as below, test_stacks and test_validations.
 func violated(value, member, constraint string) error {
 	return invalid("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: %s", value, member, constraint)

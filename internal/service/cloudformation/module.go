@@ -23,7 +23,7 @@ func (s *Service) AWS() awsapi.Service {
 		noTypes = "resource types are those of docs/compatibility.md"
 	)
 	return awsapi.Service{
-		Name: "cloudformation", Handler: s, Authorization: authorization,
+		Name: "cloudformation", Handler: s, Authorization: authorization, Constraints: constraints,
 		Operations: []awsapi.Operation{
 			{Name: "CreateStack", Members: "Capabilities ClientRequestToken DeploymentConfig.Mode DisableRollback EnableTerminationProtection NotificationARNs OnFailure Parameters.ParameterKey " +
 				"Parameters.ParameterValue RoleARN StackName StackPolicyBody StackPolicyURL Tags TemplateBody TemplateURL TimeoutInMinutes",

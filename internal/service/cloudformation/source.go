@@ -118,8 +118,6 @@ func (s *Service) source(ctx context.Context, body, where *string) (*string, err
 		return nil, invalid("You cannot specify both Template URL and Template Body") // from memory
 	case where != nil:
 		return s.fetch(ctx, "TemplateURL", *where, maxObject, fmt.Sprintf("Template may not exceed %d bytes in size.", maxObject))
-	case body != nil && len(*body) > maxBody:
-		return nil, violated(*body, "templateBody", fmt.Sprintf("Member must have length less than or equal to %d", maxBody))
 	}
 	return body, nil
 }

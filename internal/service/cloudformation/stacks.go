@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,8 +23,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 	"github.com/drydock-dev/drydock/internal/store"
 )
-
-var stackName = regexp.MustCompile(`^[a-zA-Z][-a-zA-Z0-9]*$`)
 
 const (
 	maxBody      = 51200
@@ -134,9 +131,6 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 	if in.OnFailure != "" && in.DisableRollback != nil {
 		return nil, invalid("You can specify either DisableRollback or OnFailure, but not both.") // the API reference says so
 	}
-	if err := checkName(*in.StackName); err != nil {
-		return nil, err
-	}
 	rec := stackRecord{
 		ID: ids.UUID(), Name: *in.StackName, Status: cloudformationtypes.StackStatusCreateInProgress, Created: s.now(), OnFailure: "ROLLBACK",
 		Protected: aws.ToBool(in.EnableTerminationProtection), Timeout: time.Duration(aws.ToInt32(in.TimeoutInMinutes)) * time.Minute,
@@ -200,16 +194,6 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 		return s.noteStack(tx, key, cloudformationtypes.StackStatusCreateInProgress, requested)
 	})
 	return &awscloudformation.CreateStackOutput{StackId: &arn, OperationId: &rec.Operation.ID}, err
-}
-
-func checkName(name string) error {
-	switch {
-	case !stackName.MatchString(name):
-		return violated(name, "stackName", "Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
-	case len(name) > maxStackName:
-		return violated(name, "stackName", fmt.Sprintf("Member must have length less than or equal to %d", maxStackName))
-	}
-	return nil
 }
 
 // A submission is the part of a request from which a stack is created or updated.

@@ -40,7 +40,7 @@ func New(cfg Config) *Service {
 
 // AWS declares the operations that the service answers.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "cloudtrail", Handler: s, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "cloudtrail", Handler: s, Constraints: constraints, Operations: []awsapi.Operation{
 		{Name: "LookupEvents", ReadOnly: true, Members: "EndTime LookupAttributes MaxResults NextToken StartTime"},
 		{Name: "AddTags", Members: "ResourceId TagsList"},
 		{Name: "CreateTrail", Members: "EnableLogFileValidation IncludeGlobalServiceEvents IsMultiRegionTrail Name S3BucketName S3KeyPrefix TagsList"},

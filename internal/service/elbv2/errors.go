@@ -20,8 +20,9 @@ func errMissing(what string) error { return errValidation("A %s must be specifie
 
 func errARN(a, kind string) error { return errValidation("'%s' is not a valid %s ARN", a, kind) }
 
-func errEnum(value any, member string, valid ...string) error {
-	return errValidation("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", value, member, strings.Join(valid, ", "))
+// errHealthCheckProtocol is for protocols that only listeners can have: the model has one enumeration for both.
+func errHealthCheckProtocol(p elbv2types.ProtocolEnum) error {
+	return errValidation("1 validation error detected: Value '%s' at 'healthCheckProtocol' failed to satisfy constraint: Member must satisfy enum value set: [HTTP, HTTPS, TCP]", p)
 }
 
 func errMarker() error { return errValidation("Invalid marker") } // from memory

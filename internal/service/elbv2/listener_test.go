@@ -145,6 +145,8 @@ func TestTargetGroups(t *testing.T) {
 		"tag": {func(in *awselbv2.CreateTargetGroupInput) {
 			in.Tags = []elbv2types.Tag{{Key: aws.String("a"), Value: aws.String("!")}}
 		}, "ValidationError", "1 validation error detected: Value '!' at 'tags.1.member.value' failed to satisfy constraint: Member must satisfy regular expression pattern: ^([\\p{L}\\p{Z}\\p{N}_.:/=+\\-@]*)$"},
+		"version": {func(in *awselbv2.CreateTargetGroupInput) { in.ProtocolVersion = aws.String("HTTP3") }, "ValidationError",
+			"1 validation error detected: Value 'HTTP3' at 'protocolVersion' failed to satisfy constraint: Member must satisfy enum value set: [HTTP1, HTTP2, GRPC]"},
 		"check path":     {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPath = aws.String("x") }, "ValidationError", "must begin with a '/'"},
 		"check protocol": {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckProtocol = "UDP" }, "ValidationError", "[HTTP, HTTPS, TCP]"},
 		"code": {func(in *awselbv2.CreateTargetGroupInput) {

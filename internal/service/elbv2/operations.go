@@ -13,7 +13,7 @@ const (
 
 // AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "elasticloadbalancingv2", Handler: s, Authorization: authorization, Refused: refusals(), Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "elasticloadbalancingv2", Handler: s, Authorization: authorization, Constraints: constraints, Refused: refusals(), Operations: []awsapi.Operation{
 		// Load balancers.
 		{Name: "CreateLoadBalancer", Members: "IpAddressType Name Scheme SecurityGroups Tags Type" + mappings,
 			Except: "Type gateway, IpAddressType other than ipv4"},

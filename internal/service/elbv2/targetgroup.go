@@ -97,11 +97,7 @@ func checkTargetGroup(g *elbv2types.TargetGroup) error {
 	}
 	switch g.Protocol {
 	case elbv2types.ProtocolEnumHttp, elbv2types.ProtocolEnumHttps:
-		v := cmp.Or(text(g.ProtocolVersion), "HTTP1")
-		if !slices.Contains([]string{"HTTP1", "HTTP2", "GRPC"}, v) {
-			return errEnum(v, "protocolVersion", "HTTP1", "HTTP2", "GRPC")
-		}
-		g.ProtocolVersion = &v
+		g.ProtocolVersion = new(cmp.Or(text(g.ProtocolVersion), "HTTP1"))
 	case elbv2types.ProtocolEnumTcp, elbv2types.ProtocolEnumTls, elbv2types.ProtocolEnumUdp, elbv2types.ProtocolEnumTcpUdp:
 		if text(g.ProtocolVersion) != "" {
 			return errValidation("Protocol version cannot be specified for target groups with protocol '%s'", g.Protocol) // from memory
@@ -135,7 +131,7 @@ func setHealthCheck(g *elbv2types.TargetGroup, in awselbv2.ModifyTargetGroupInpu
 	checksHTTP := g.HealthCheckProtocol == elbv2types.ProtocolEnumHttp || g.HealthCheckProtocol == elbv2types.ProtocolEnumHttps
 	switch {
 	case !checksHTTP && g.HealthCheckProtocol != elbv2types.ProtocolEnumTcp:
-		return errEnum(g.HealthCheckProtocol, "healthCheckProtocol", "HTTP", "HTTPS", "TCP")
+		return errHealthCheckProtocol(g.HealthCheckProtocol)
 	case !checksHTTP && overHTTP:
 		return errValidation("Health check protocol '%s' is not supported for target groups with protocol '%s'", g.HealthCheckProtocol, g.Protocol) // from memory
 	case !checksHTTP && in.HealthCheckPath != nil:

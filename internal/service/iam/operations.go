@@ -8,7 +8,7 @@ const simulated = "ActionNames CallerArn ContextEntries Marker MaxItems Permissi
 
 // AWS declares the operations that the service answers.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "iam", Handler: s, Authorization: authorization, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "iam", Handler: s, Authorization: authorization, Constraints: constraints, Operations: []awsapi.Operation{
 		// Account.
 		{Name: "GetAccountSummary"},
 		{Name: "GenerateCredentialReport"},

@@ -130,7 +130,7 @@ func (s *Service) DeleteAlias(ctx context.Context, in *awskms.DeleteAliasInput) 
 // even before their keys exist.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_ListAliases.html
 func (s *Service) ListAliases(ctx context.Context, in *awskms.ListAliasesInput) (*awskms.ListAliasesOutput, error) {
-	page, err := newPage(in.Limit, in.Marker, 50, 100)
+	page, err := newPage(in.Limit, in.Marker, 50)
 	if err != nil {
 		return nil, err
 	}

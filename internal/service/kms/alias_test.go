@@ -179,4 +179,6 @@ func TestKeysAreListedInPages(t *testing.T) {
 	wantError(t, err, "InvalidMarkerException: …")
 	_, err = c.ListKeys(ctx, &awskms.ListKeysInput{Limit: aws.Int32(1001)})
 	wantError(t, err, "ValidationException: …")
+	_, err = c.ListAliases(ctx, &awskms.ListAliasesInput{Limit: aws.Int32(101)})
+	wantError(t, err, "ValidationException: 1 validation error detected: Value '101' at 'limit' failed to satisfy constraint: Member must have value less than or equal to 100")
 }

@@ -217,7 +217,7 @@ func (o *grantRecord) entry() kmstypes.GrantListEntry {
 
 // ListGrants lists the grants of a key.
 func (s *Service) ListGrants(ctx context.Context, in *awskms.ListGrantsInput) (*awskms.ListGrantsOutput, error) {
-	page, err := newPage(in.Limit, in.Marker, 50, 100)
+	page, err := newPage(in.Limit, in.Marker, 50)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (s *Service) pageOfGrants(out *[]kmstypes.GrantListEntry, page *paging.Curs
 
 // ListRetirableGrants lists the account's grants that a principal may retire.
 func (s *Service) ListRetirableGrants(ctx context.Context, in *awskms.ListRetirableGrantsInput) (*awskms.ListRetirableGrantsOutput, error) {
-	page, err := newPage(in.Limit, in.Marker, 50, 100)
+	page, err := newPage(in.Limit, in.Marker, 50)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (s *Service) DescribeKey(ctx context.Context, in *awskms.DescribeKeyInput) 
 
 // ListKeys lists the account's keys, including AWS managed ones.
 func (s *Service) ListKeys(ctx context.Context, in *awskms.ListKeysInput) (*awskms.ListKeysOutput, error) {
-	page, err := newPage(in.Limit, in.Marker, 100, 1000)
+	page, err := newPage(in.Limit, in.Marker, 100)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func (s *Service) PutKeyPolicy(ctx context.Context, in *awskms.PutKeyPolicyInput
 
 // ListKeyPolicies lists a key's policies; there is always exactly one.
 func (s *Service) ListKeyPolicies(ctx context.Context, in *awskms.ListKeyPoliciesInput) (*awskms.ListKeyPoliciesOutput, error) {
-	page, err := newPage(in.Limit, in.Marker, 100, 1000)
+	page, err := newPage(in.Limit, in.Marker, 100)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ func (s *Service) AWS() awsapi.Service {
 		Name:          "kms",
 		Handler:       s,
 		Authorization: authorization,
+		Constraints:   constraints,
 		HandlesDryRun: true,
 		Refused: []awsapi.Refusal{
 			{Operations: "ConnectCustomKeyStore CreateCustomKeyStore DeleteCustomKeyStore DescribeCustomKeyStores DisconnectCustomKeyStore UpdateCustomKeyStore", Why: "custom key stores are not supported"},

@@ -133,7 +133,7 @@ func (s *Service) rotateAutomatically(ctx context.Context, key store.Key) error 
 // ListKeyRotations lists a key's rotations and, on request, its first and current material.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_ListKeyRotations.html
 func (s *Service) ListKeyRotations(ctx context.Context, in *awskms.ListKeyRotationsInput) (*awskms.ListKeyRotationsOutput, error) {
-	page, err := newPage(in.Limit, in.Marker, 100, 1000)
+	page, err := newPage(in.Limit, in.Marker, 100)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (s *Service) UntagResource(ctx context.Context, in *awskms.UntagResourceInp
 
 // ListResourceTags lists a key's tags.
 func (s *Service) ListResourceTags(ctx context.Context, in *awskms.ListResourceTagsInput) (*awskms.ListResourceTagsOutput, error) {
-	page, err := newPage(in.Limit, in.Marker, 50, 50)
+	page, err := newPage(in.Limit, in.Marker, 50)
 	if err != nil {
 		return nil, err
 	}

@@ -71,12 +71,6 @@ func errNamesAndPrefix() error {
 	return errParameter("logStreamNames and logStreamNamePrefix are mutually exclusive parameters.")
 }
 
-// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
-func errRetention(days int32) error {
-	return errParameter("1 validation error detected: Value '%d' at 'retentionInDays' failed to satisfy constraint: Member must satisfy enum value set: "+
-		"[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653]", days)
-}
-
 // https://github.com/hashicorp/terraform-provider-aws/issues/29282
 func errKey(arn string) error {
 	return awserr.Newf("AccessDeniedException", "The specified KMS key does not exist or is not allowed to be used with Arn '%s'", arn)

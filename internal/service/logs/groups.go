@@ -186,14 +186,8 @@ func (s *Service) ListLogGroups(ctx context.Context, in *awslogs.ListLogGroupsIn
 	return out, nil
 }
 
-// retentions are the numbers of days that PutRetentionPolicy accepts.
-var retentions = []int32{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
-
 // PutRetentionPolicy sets how long events are kept. Older events disappear at once.
 func (s *Service) PutRetentionPolicy(ctx context.Context, in *awslogs.PutRetentionPolicyInput) (*awslogs.PutRetentionPolicyOutput, error) {
-	if !slices.Contains(retentions, *in.RetentionInDays) {
-		return nil, errRetention(*in.RetentionInDays)
-	}
 	return &awslogs.PutRetentionPolicyOutput{}, s.changeGroup(ctx, *in.LogGroupName, func(g *groupRecord) error {
 		g.Retention = *in.RetentionInDays
 		return nil

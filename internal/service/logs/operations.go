@@ -16,6 +16,7 @@ func (s *Service) AWS() awsapi.Service {
 		Name:          "logs",
 		Handler:       s,
 		Authorization: authorization,
+		Constraints:   constraints,
 		Operations: []awsapi.Operation{
 			{Name: "CreateLogGroup", Members: "deletionProtectionEnabled kmsKeyId logGroupClass logGroupName tags", Except: "logGroupClass DELIVERY"},
 			{Name: "DeleteLogGroup", Members: "logGroupName"},

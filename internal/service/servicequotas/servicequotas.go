@@ -53,6 +53,7 @@ func (s *Service) AWS() awsapi.Service {
 		Name:          "servicequotas",
 		Handler:       s,
 		Authorization: authorization,
+		Constraints:   constraints,
 		Operations: []awsapi.Operation{
 			{Name: "ListServices", Members: "MaxResults NextToken"},
 			{Name: "ListServiceQuotas", Members: "MaxResults NextToken QuotaAppliedAtLevel QuotaCode ServiceCode"},

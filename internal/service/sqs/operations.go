@@ -16,6 +16,7 @@ func (s *Service) AWS() awsapi.Service {
 		Name:          "sqs",
 		Handler:       s,
 		Authorization: authorization,
+		Constraints:   constraints,
 		Operations: []awsapi.Operation{
 			{Name: "CreateQueue", Members: "Attributes QueueName tags"},
 			{Name: "GetQueueUrl", Members: "QueueName QueueOwnerAWSAccountId"},

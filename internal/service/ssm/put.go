@@ -58,9 +58,6 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	if value == "" {
-		return nil, errValidation("1 validation error detected: Value '' at 'value' failed to satisfy constraint: Member must have length greater than or equal to 1.")
-	}
 	if overwrite && len(in.Tags) > 0 {
 		return nil, errTagsWithOverwrite()
 	}

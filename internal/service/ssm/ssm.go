@@ -108,6 +108,7 @@ func (s *Service) AWS() awsapi.Service {
 		Name:          "ssm",
 		Handler:       s,
 		Authorization: authorization,
+		Constraints:   constraints,
 		Operations: []awsapi.Operation{
 			{Name: "GetParameter", Members: "Name WithDecryption"},
 			{Name: "GetParameters", Members: "Names WithDecryption"},

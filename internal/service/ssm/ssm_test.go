@@ -151,6 +151,8 @@ func TestOwnParameters(t *testing.T) {
 
 	_, err = put("/aws/service/x", "x", nil)
 	testkit.WantError(t, err, "AccessDeniedException", "")
+	_, err = put("/empty", "", nil)
+	testkit.WantError(t, err, "ValidationException", "1 validation error detected: Value at 'value' failed to satisfy constraint: Member must have length greater than or equal to 1")
 	_, err = put("awsome", "x", nil)
 	testkit.WantError(t, err, "ValidationException", "")
 	_, err = put("/number", "x", func(in *awsssm.PutParameterInput) { in.AllowedPattern = aws.String("[0-9]+") })
