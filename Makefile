@@ -89,9 +89,10 @@ test: export PATH := $(CURDIR)/bin:$(PATH)
 # make check vets everything. Here it would go through Kubernetes once more: minutes of CPU with cold caches.
 test: build bin/session-manager-plugin bin/csi-sanity unplayed ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
 	cd tools/nodebin/csi && $(GO) test -vet=off ./limit
-	$(if $(RERUN),$(RERUNNING) './test/e2e ./...' --,$(GO) test ./test/e2e ./...) -vet=off -timeout 80m -p $(WORKERS)
+	$(if $(RERUN),$(RERUNNING) '$(SLOW) ./...' --,$(GO) test $(SLOW) ./...) -vet=off -timeout 80m -p $(WORKERS)
 
-# The end-to-end scripts take longest and mostly wait, so they come first, beside what the processors do anyway.
+# These packages take longest and mostly wait, so they come first, beside what the processors do anyway.
+SLOW    = ./test/e2e ./internal/service/eks ./internal/controlplane ./internal/service/cloudformation
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # RERUN=N, as in CI: tests that failed, if they are at most N, run once more when all others have ended. They are named at the end.
