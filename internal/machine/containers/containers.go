@@ -79,6 +79,9 @@ type Runtime struct {
 	dir      *os.File
 	run      *hostRun
 	changed  chan struct{} // closed when run changes
+
+	unshared   chan struct{} // has an element if there may be something to unpack or to remove
+	background sync.WaitGroup
 }
 
 // A hostRun is one run of the host.
@@ -95,7 +98,7 @@ func New(cfg Config) *Runtime {
 		cfg.Log = slog.Default()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, machines: map[string]*Machine{}, roots: volumes.New(filepath.Join(cfg.Dir, rootDir)), changed: make(chan struct{})}
+	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, machines: map[string]*Machine{}, roots: volumes.New(filepath.Join(cfg.Dir, rootDir)), changed: make(chan struct{}), unshared: make(chan struct{}, 1)}
 }
 
 // Name is that of package machine.
@@ -151,6 +154,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 	}
 	if host != nil {
 		host.Kill()
+		r.background.Wait()
 		errs = append(errs, r.dir.Close(), r.cleanUp())
 	}
 	return errors.Join(errs...)

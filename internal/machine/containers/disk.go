@@ -96,6 +96,7 @@ func (r *Runtime) RemoveDisk(id string) error {
 	if on {
 		return fmt.Errorf("%s is on", id)
 	}
+	defer r.shareAgain()
 	return errors.Join(r.removeFolders(id), r.roots.Remove(rootID(id)))
 }
 
@@ -139,5 +140,6 @@ func (r *Runtime) SweepDisks(known map[string]bool) error {
 			gone = append(gone, e.Name())
 		}
 	}
+	defer r.shareAgain()
 	return errors.Join(err, r.removeFolders(gone...))
 }

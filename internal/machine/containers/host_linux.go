@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,14 +37,15 @@ func (r *Runtime) startHost() error {
 	if err := raiseInotify(); err != nil {
 		r.cfg.Log.Warn("only a dozen nodes can run containers at once: raise fs.inotify.max_user_instances on this machine", "want", inotifyInstances, "err", err)
 	}
-	// The folder is the daemon's own. Only the disks belong to the machines: what is read there may be hostile.
-	for _, name := range []string{"", diskDir, imageDir} {
+	// The folder is the daemon's own. Only the disks and layers belong to the machines: what is read there may be hostile.
+	for _, name := range []string{"", diskDir, imageDir, layerDir} {
 		if err := os.MkdirAll(filepath.Join(r.cfg.Dir, name), 0o755); err != nil {
 			return err
 		}
 	}
 	images := filepath.Join(r.cfg.Dir, imageDir)
-	if err := errors.Join(os.Lchown(r.cfg.Dir, 0, 0), os.Chmod(r.cfg.Dir, 0o700), os.Lchown(images, 0, 0), os.Chmod(images, 0o755), os.Lchown(filepath.Join(r.cfg.Dir, diskDir), firstID, firstID)); err != nil {
+	if err := errors.Join(os.Lchown(r.cfg.Dir, 0, 0), os.Chmod(r.cfg.Dir, 0o700), os.Lchown(images, 0, 0), os.Chmod(images, 0o755), os.Lchown(filepath.Join(r.cfg.Dir, diskDir), firstID, firstID),
+		os.Lchown(filepath.Join(r.cfg.Dir, layerDir), firstID, firstID)); err != nil {
 		return err
 	}
 	dir, err := os.Open(r.cfg.Dir)
@@ -70,9 +72,9 @@ func (r *Runtime) startHost() error {
 		// The path of the program may go through folders that the host may not enter.
 		spec.Executable = "/proc/self/exe"
 	}
-	var listener, group, folder, programs, archives *os.File
+	var listener, group, folder, programs *os.File
 	spec.Config = func() ([]byte, error) {
-		closeFiles(listener, group, folder, programs, archives)
+		closeFiles(listener, group, folder, programs)
 		// A host that has ended, or whose daemon was killed, has left its groups, which have controllers.
 		err := r.cleanUp()
 		if err != nil {
@@ -81,10 +83,7 @@ func (r *Runtime) startHost() error {
 		if folder, err = tree(filepath.Join(r.cfg.Dir, diskDir)); err != nil {
 			return nil, err
 		}
-		if archives, err = tree(filepath.Join(r.cfg.Dir, imageDir)); err != nil {
-			return nil, err
-		}
-		if err := readOnly(archives); err != nil {
+		if err := enter(images); err != nil {
 			return nil, err
 		}
 		if programs, err = programTree(); err != nil {
@@ -98,7 +97,7 @@ func (r *Runtime) startHost() error {
 		}
 		return config, nil
 	}
-	spec.Files = func() []*os.File { return []*os.File{folder, listener, programs, archives} }
+	spec.Files = func() []*os.File { return []*os.File{folder, listener, programs} }
 	spec.Attr = func(a *syscall.SysProcAttr) {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: probe.IDs}}
 		a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
@@ -108,7 +107,34 @@ func (r *Runtime) startHost() error {
 	}
 	r.dir = dir
 	r.host = childproc.Supervise(r.ctx, spec)
+	r.background.Go(r.share)
 	return nil
+}
+
+// enter makes a folder, as a read-only mount, the working folder of this thread, whose mount namespace becomes its own. A process with
+// a user namespace of its own that the thread starts gets a copy of the mount that the kernel never lets it make writable, although
+// it may own what is there. It is for the goroutine of a supervisor, whose thread runs nothing else and ends with it.
+// https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
+func enter(dir string) error {
+	runtime.LockOSThread() // never unlocked: nothing else may run in this namespace
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return os.NewSyscallError("mount", err)
+	}
+	mount, err := tree(dir)
+	if err != nil {
+		return err
+	}
+	defer mount.Close()
+	if err := readOnly(mount); err != nil {
+		return err
+	}
+	if err := unix.MoveMount(int(mount.Fd()), "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return os.NewSyscallError("move_mount", err)
+	}
+	return os.NewSyscallError("chdir", unix.Chdir(dir))
 }
 
 // inotifyInstances is how many inotify instances a user of the real machine may have at least. All machines count as the user

@@ -16,10 +16,15 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+
+	"github.com/drydock-dev/drydock/internal/machine/containers/layers"
 )
 
-// imageDir holds images of containers as archives, which all machines can read.
-const imageDir = "images"
+// imageDir holds images of containers as archives, which all machines can read, and layerDir their layers: see package layers.
+const (
+	imageDir = "images"
+	layerDir = imageDir + "/" + layers.Dir
+)
 
 // archiveName keeps the names of archives from being paths.
 var archiveName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
@@ -39,12 +44,21 @@ func (r *Runtime) SaveImage(name string, from io.Reader) error {
 	}
 	_, err = io.Copy(f, from)
 	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, name+".tar"))
+		err = os.Rename(f.Name(), filepath.Join(dir, name+layers.Archive))
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
 	}
+	r.shareAgain()
 	return err
+}
+
+// shareAgain says that there may be something to unpack or to remove.
+func (r *Runtime) shareAgain() {
+	select {
+	case r.unshared <- struct{}{}:
+	default:
+	}
 }
 
 // Images returns the names of the archives.
@@ -58,7 +72,7 @@ func (r *Runtime) Images() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".tar"); ok {
+		if name, ok := strings.CutSuffix(e.Name(), layers.Archive); ok {
 			out = append(out, name)
 		}
 	}
@@ -71,7 +85,7 @@ func (r *Runtime) ImageNames(name string) ([]string, error) {
 	if !archiveName.MatchString(name) {
 		return nil, fmt.Errorf("invalid name of an archive %q", name)
 	}
-	f, err := os.Open(filepath.Join(r.cfg.Dir, imageDir, name+".tar"))
+	f, err := os.Open(filepath.Join(r.cfg.Dir, imageDir, name+layers.Archive))
 	if err != nil {
 		return nil, err
 	}

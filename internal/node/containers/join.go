@@ -542,7 +542,7 @@ func (i *instance) startContainerd(ctx context.Context) error {
 	if err := i.rt.savePause(); err != nil {
 		return err
 	}
-	if err := i.machine.Write(ctx, "/etc/containerd/config.toml", []byte(containerdConfig), 0o644); err != nil {
+	if err := i.machine.Write(ctx, "/etc/containerd/config.toml", fmt.Appendf(nil, containerdConfig, i.machine.DiskBounded()), 0o644); err != nil {
 		return err
 	}
 	return i.machine.StartProgram(ctx, launch.Containerd, nil)

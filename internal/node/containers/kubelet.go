@@ -46,6 +46,10 @@ state = "/run/containerd"
   [plugins."io.containerd.cri.v1.images".registry]
     config_path = "/etc/containerd/certs.d"
 
+# Layers that all machines share count as if they were on this disk. Where nothing bounds disks, that would be the real one.
+[plugins."io.containerd.snapshotter.v1.overlayfs"]
+  reserve = %t
+
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
   # The kubelet asks for statistics every ten seconds. More often is a call of each pod's shim every second.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/fabric"
+	"github.com/drydock-dev/drydock/internal/machine/containers/layers"
 )
 
 // HostModes returns the child mode of Drydock's own binary.
@@ -117,7 +118,7 @@ func runHost(ctx context.Context, env childproc.Env) error {
 	if err := json.Unmarshal(env.Config, &h.cfg); err != nil {
 		return err
 	}
-	for i := range 4 {
+	for i := range 3 {
 		syscall.CloseOnExec(childproc.FirstFile + i)
 	}
 	f := os.NewFile(childproc.FirstFile+1, "listener")
@@ -126,7 +127,7 @@ func runHost(ctx context.Context, env childproc.Env) error {
 		return fmt.Errorf("the host's listener: %w", err)
 	}
 	_ = f.Close()
-	if err := hostRoot(childproc.FirstFile, childproc.FirstFile+2, childproc.FirstFile+3); err != nil {
+	if err := hostRoot(childproc.FirstFile, childproc.FirstFile+2); err != nil {
 		return err
 	}
 	if err := prepareCgroups(h.cfg.NoLimits); err != nil {
@@ -146,10 +147,16 @@ func runHost(ctx context.Context, env childproc.Env) error {
 }
 
 // hostRoot moves the process to a root file system in memory, which shows only what machines need of the real one.
-func hostRoot(data, programs, images int) error {
+func hostRoot(data, programs int) error {
 	const root = "/tmp"
 	m := &mounter{}
 	m.do("private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") })
+	images := -1
+	m.do("opening the images", func() (err error) {
+		images, err = unix.OpenTree(unix.AT_FDCWD, ".", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		return err
+	})
+	defer func() { _ = unix.Close(images) }()
 	m.mount("tmpfs", root, "tmpfs", unix.MS_NOSUID, "mode=755,size=256m")
 	m.move(data, root+dataDir)
 	m.move(programs, root+programDir)
@@ -233,6 +240,8 @@ func (h *host) handle(c *net.UnixConn) {
 		answer(c, h.stop(r.Stop))
 	case r.Wait != "":
 		answer(c, h.wait(c, r.Wait))
+	case r.Unpack && len(files) == 3:
+		answer(c, unpack(c, files))
 	case r.Apply && len(files) == 1:
 		answer(c, h.apply(files[0]))
 	case r.Attach != nil:
@@ -335,6 +344,28 @@ func (h *host) start(cfg MachineConfig, disk []*os.File) (err error) {
 	defer h.mu.Unlock()
 	h.machines[cfg.ID] = g
 	return nil
+}
+
+// unpack unpacks an archive of images, in a process that has nothing else, until the daemon has lost interest.
+func unpack(c *net.UnixConn, files []*os.File) error {
+	w, err := childproc.StartWorker(childproc.WorkerSpec{
+		Mode: layers.Mode, Executable: filepath.Join(programDir, "drydock-node"), Files: files,
+		Attr: func(a *syscall.SysProcAttr) {
+			a.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer w.Kill()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = c.Read(make([]byte, 1)) // the daemon sends nothing more
+		cancel()
+	}()
+	_, err = w.Receive(ctx) // "done"
+	return err
 }
 
 // guest returns a machine that is on, or nil.

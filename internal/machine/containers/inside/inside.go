@@ -37,8 +37,9 @@ const (
 // Bin is where a machine has the programs of nodes, besides its userland.
 const Bin = "/opt/drydock/bin"
 
-// HostConfig configures the host. Its files are the folder of disks, the listener for requests, the programs of nodes and the
-// images, all but the listener as detached mounts. No user in the host's user namespace owns the last two.
+// HostConfig configures the host. Its files are the folder of disks, the listener for requests and the programs of nodes, the
+// folders as detached mounts. No user in the host's user namespace owns the last one. Its working folder is that of the images, a
+// mount that is read-only for good.
 type HostConfig struct {
 	// NoLimits says that there are no cgroup controllers.
 	NoLimits bool
@@ -68,6 +69,8 @@ type HostRequest struct {
 	Serve *Service `json:",omitempty"`
 	// Outside asks for the network namespace of the internet: see fabric.Leave. The response carries it.
 	Outside bool `json:",omitempty"`
+	// Unpack unpacks an archive of images, with the files of layers.Mode.
+	Unpack bool `json:",omitempty"`
 }
 
 // An Attachment says which device of a machine a network interface is. Attaching it again changes nothing.

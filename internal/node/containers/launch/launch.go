@@ -46,8 +46,8 @@ const (
 	PolicyModeFile = AWSNodeDir + "/network-policy-mode"
 )
 
-// ImageDir holds the images of all machines as archives: NAME.tar. containerd imports each, and then writes NAME.done or
-// NAME.error into ImportedDir.
+// ImageDir holds the images of all machines as archives and layers: see package layers. containerd imports each, and then writes
+// NAME.done or NAME.error into ImportedDir.
 const (
 	ImageDir    = "/opt/drydock/images"
 	ImportedDir = "/var/lib/drydock/imported"

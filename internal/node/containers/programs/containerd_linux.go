@@ -5,8 +5,8 @@ import (
 
 	"github.com/containerd/containerd/v2/cmd/containerd/command"
 
-	// What the container runtime of a kubelet needs. Snapshotters other than overlay, checkpoints, tracing and hooks are
-	// left out.
+	// What the container runtime of a kubelet needs. Snapshotters other than overlay, which is in
+	// shared_linux.go, checkpoints, tracing and hooks are left out.
 	_ "github.com/containerd/containerd/api/types/runc/options"
 	_ "github.com/containerd/containerd/v2/core/metrics/cgroups/v2"
 	_ "github.com/containerd/containerd/v2/core/runtime/v2"
@@ -44,7 +44,6 @@ import (
 	_ "github.com/containerd/containerd/v2/plugins/services/version"
 	_ "github.com/containerd/containerd/v2/plugins/services/warning"
 	_ "github.com/containerd/containerd/v2/plugins/snapshots/native/plugin"
-	_ "github.com/containerd/containerd/v2/plugins/snapshots/overlay/plugin"
 	_ "github.com/containerd/containerd/v2/plugins/streaming"
 	_ "github.com/containerd/containerd/v2/plugins/transfer"
 )

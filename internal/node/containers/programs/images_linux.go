@@ -2,7 +2,9 @@ package programs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,8 +13,12 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/image-spec/identity"
 	"golang.org/x/sys/unix"
 
+	"github.com/drydock-dev/drydock/internal/machine/containers/layers"
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
 
@@ -77,7 +83,7 @@ func serving(ctx context.Context, c *client.Client) bool {
 }
 
 func importNew(ctx context.Context, c *client.Client) error {
-	archives, err := filepath.Glob(filepath.Join(launch.ImageDir, "*.tar"))
+	archives, err := filepath.Glob(filepath.Join(launch.ImageDir, "*"+layers.Archive))
 	if err != nil || len(archives) == 0 {
 		return err
 	}
@@ -93,11 +99,14 @@ func importNew(ctx context.Context, c *client.Client) error {
 	// If two have the same image, the last one is the one that counts.
 	archives = slices.SortedFunc(maps.Keys(changed), func(a, b string) int { return changed[a].Compare(changed[b]) })
 	for _, a := range archives {
-		base := filepath.Join(launch.ImportedDir, strings.TrimSuffix(filepath.Base(a), ".tar"))
+		base := filepath.Join(launch.ImportedDir, strings.TrimSuffix(filepath.Base(a), layers.Archive))
 		if old, err := os.Stat(base + ".done"); err == nil && !old.ModTime().Before(changed[a]) {
 			continue
 		}
-		names, err := importOne(ctx, c, a)
+		names, err := importOne(ctx, c, a, changed[a])
+		if errors.Is(err, errNotYet) {
+			return nil // and when it has been, the folder has changed
+		}
 		if err != nil && (full(err) || !serving(ctx, c)) {
 			return err // it is tried again, before those after it
 		}
@@ -111,6 +120,10 @@ func importNew(ctx context.Context, c *client.Client) error {
 		}
 		// An archive that cannot be imported is not tried again until it is replaced.
 		if err := note(base+".done", strings.Join(names, "\n")); err != nil {
+			return err
+		}
+		// It may have been replaced meanwhile.
+		if err := os.Chtimes(base+".done", time.Time{}, changed[a]); err != nil {
 			return err
 		}
 	}
@@ -135,19 +148,57 @@ func note(name, text string) error {
 // pinned keeps the kubelet from removing an image when the disk is full: no registry has it.
 var pinned = map[string]string{"io.cri-containerd.pinned": "pinned"}
 
-// importOne returns the names of the images in an archive.
-func importOne(ctx context.Context, c *client.Client, archive string) (names []string, err error) {
+// errNotYet says that an archive has not been unpacked yet.
+var errNotYet = errors.New("it has not been unpacked yet")
+
+// importOne imports an archive that changed last at a time, and returns the names of its images.
+func importOne(ctx context.Context, c *client.Client, archive string, changed time.Time) (names []string, err error) {
+	name := strings.TrimSuffix(archive, layers.Archive) + layers.Shared
+	st, err := os.Stat(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err != nil || !st.ModTime().Equal(changed) {
+		return nil, errNotYet
+	}
+	if st.Size() > 0 {
+		names, err := importFrom(ctx, c, name, true)
+		if err == nil || full(err) || !serving(ctx, c) {
+			return names, err
+		}
+		fmt.Fprintln(os.Stderr, "importing images without their layers:", err)
+	}
+	return importFrom(ctx, c, archive, false)
+}
+
+// importFrom imports an archive with layers, or without those that all machines share.
+func importFrom(ctx context.Context, c *client.Client, archive string, sharing bool) (names []string, err error) {
 	f, err := os.Open(archive)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	images, err := c.Import(ctx, f, client.WithAllPlatforms(false), client.WithImageLabels(pinned))
+	ctx, done, err := c.WithLease(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = done(ctx) }() // it ends by itself, too
+	options := []client.ImportOpt{client.WithAllPlatforms(false), client.WithImageLabels(pinned)}
+	if sharing {
+		options = append(options, client.WithSkipMissing())
+	}
+	images, err := c.Import(ctx, f, options...)
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range images {
-		if err := client.NewImage(c, i).Unpack(ctx, "overlayfs"); err != nil {
+		image := client.NewImage(c, i)
+		if sharing {
+			if err := useShared(ctx, c, image); err != nil {
+				return nil, fmt.Errorf("sharing the layers of %s: %w", i.Name, err)
+			}
+		}
+		if err := image.Unpack(ctx, overlayfs); err != nil {
 			return nil, fmt.Errorf("unpacking %s: %w", i.Name, err)
 		}
 		if err := mirrors(i.Name); err != nil {
@@ -156,4 +207,31 @@ func importOne(ctx context.Context, c *client.Client, archive string) (names []s
 		names = append(names, i.Name)
 	}
 	return names, nil
+}
+
+// useShared makes a snapshot with the shared layer of each layer of an image that this machine does not have.
+func useShared(ctx context.Context, c *client.Client, image client.Image) error {
+	diffs, err := image.RootFS(ctx)
+	if err != nil {
+		return err
+	}
+	all := c.SnapshotService(overlayfs)
+	parent := ""
+	for i := range diffs {
+		chain := identity.ChainID(diffs[:i+1]).String()
+		if _, err := all.Stat(ctx, chain); errdefs.IsNotFound(err) {
+			key := fmt.Sprintf(snapshots.UnpackKeyFormat, time.Now().Format(time.RFC3339Nano), chain)
+			_, err := all.Prepare(ctx, key, parent, snapshots.WithLabels(map[string]string{refLabel: chain}))
+			if err == nil {
+				return errors.Join(fmt.Errorf("the layer %s is not there", chain), all.Remove(ctx, key))
+			}
+			if !errdefs.IsAlreadyExists(err) {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+		parent = chain
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/idle"
+	"github.com/drydock-dev/drydock/internal/machine/containers/layers"
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
 
@@ -30,6 +31,7 @@ func Modes() childproc.Modes {
 		},
 		launch.VolumeDriver: func(context.Context, childproc.Env) int { return code(runVolumeDriver()) },
 		launch.KubeProxy:    func(_ context.Context, env childproc.Env) int { return runManagedKubeProxy(env.Config) },
+		layers.Mode:         func(ctx context.Context, env childproc.Env) int { return code(runUnpack(ctx, env)) },
 		launch.CoreDNS:      func(_ context.Context, env childproc.Env) int { return code(runManagedDNS(env.Config)) },
 	}
 }
