@@ -216,6 +216,7 @@ docker's daemon connects by itself, so it needs the second name. ECR differs fro
 - Pull-through cache rules work with ` + "`drydock up --internet on`" + `, and are only records otherwise. A pull waits until the images of all platforms of a list are imported. Only registry clients cause imports, not calls of
   BatchGetImage. Rules whose upstream registry is in ECR always work, and copy from Drydock's own registries: from repositories that exist, but not through other rules.
 - No policy stops ECR from reading the secret of a rule, as it uses its service-linked role. ECR sends an event when it imports an image or fails to, but none when a check after 24 hours finds nothing new.
+- That check is only made for tags whose image ECR has imported, never for images that users pushed, nor for immutable tags. If it fails, a pull tries it again after 10 minutes at the earliest.
 - Simulated nodes do not pull, and find only images that have been imported.
 - Lifecycle policies are applied every 30 seconds, and a preview is complete at once.
 - A KMS key is checked when a repository is created, but encrypts nothing on disk.

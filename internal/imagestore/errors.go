@@ -40,6 +40,11 @@ func (r *Repository) errImmutable(tag string) error {
 	return awserr.Newf("ImageTagAlreadyExistsException", "The image tag '%s' already exists in the '%s' repository and cannot be overwritten because the repository is immutable.", tag, r.Name)
 }
 
+// AWS has no such error, as far as its documentation says.
+func (r *Repository) errPushed(tag string) error {
+	return awserr.Newf("ImageTagAlreadyExistsException", "The image tag '%s' already exists in the '%s' repository, and its image does not come from the upstream registry.", tag, r.Name)
+}
+
 // The texts of this error and the next one are from memory.
 func errDigest(given, actual string) error {
 	return awserr.Newf("ImageDigestDoesNotMatchException", "Image digest '%s' does not match the digest '%s' that was calculated from the manifest", given, actual)

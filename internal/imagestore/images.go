@@ -178,6 +178,8 @@ type Put struct {
 	Tag    string
 	// Immutable reports whether a tag may not be moved to another image. Nil means that every tag may be moved.
 	Immutable func(tag string) bool
+	// Imported says that the image comes from an upstream registry. It does not take a tag away from an image that does not.
+	Imported bool
 	// Scan says that the image is to be scanned.
 	Scan bool
 }
@@ -268,10 +270,18 @@ func (s *Store) putTag(tx *store.Tx, r *Repository, in Put, digest string, known
 		return r.errExists(digest, in.Tag)
 	case err == nil && in.Immutable != nil && in.Immutable(in.Tag):
 		return r.errImmutable(in.Tag)
+	case err == nil && in.Imported && !t.Imported:
+		return r.errPushed(in.Tag)
 	case store.IgnoreNotFound(err) != nil:
 		return err
 	}
-	return tags.Put(tx, r.tagKey(in.Tag), tagRecord{Digest: digest, Created: s.now()})
+	return tags.Put(tx, r.tagKey(in.Tag), tagRecord{Digest: digest, Created: s.now(), Imported: in.Imported})
+}
+
+// Imported reports whether a tag names an image since that was imported from an upstream registry. Both parts of the ID must be set.
+func (s *Store) Imported(r *Repository, id ID) bool {
+	t, err := tags.Get(s.store, r.tagKey(id.Tag))
+	return err == nil && t.Imported && t.Digest == id.Digest
 }
 
 // Delete removes images, and the layers that no other image of the repository uses. An image that is named by a tag

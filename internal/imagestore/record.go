@@ -11,7 +11,7 @@ var (
 	// images are stored under REPOSITORYID/DIGEST.
 	images = store.NewCollection[imageRecord]("ecr", "image")
 	// tags are stored under REPOSITORYID/TAG.
-	tags = store.NewCollection[tagRecord]("ecr", "tag")
+	tags = store.NewCollection[tagRecord]("ecr", "tag", store.Same) // version 2 has Imported
 	// layers are stored under REPOSITORYID/DIGEST.
 	layers = store.NewCollection[layerRecord]("ecr", "layer")
 	// uploads are stored under REPOSITORYID/UPLOADID.
@@ -37,8 +37,9 @@ type imageRecord struct {
 
 // A tagRecord is a tag. The tag's name is in its key.
 type tagRecord struct {
-	Digest  string
-	Created time.Time
+	Digest   string
+	Created  time.Time
+	Imported bool `json:",omitempty"` // as of Put
 }
 
 // A layerRecord is a layer or a configuration.

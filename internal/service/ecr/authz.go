@@ -26,14 +26,14 @@ type resolver struct{ s *Service }
 func (resolver) HoldsPolicies() {}
 
 // Resource implements authz.Resolver. A repository is identified by its ARN.
-func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resource, bool) {
+func (r resolver) Resource(ctx context.Context, _, _, _, id string) (authz.Resource, bool) {
 	a, err := arn.Parse(id)
 	if err != nil || len(a.Resource) <= len("repository/") {
 		return authz.Resource{}, false
 	}
 	sc, name := scope{regional.At(a.Account, a.Region)}, a.Resource[len("repository/"):]
 	out := authz.Resource{ARN: id}
-	if settings, err := r.s.settings(sc); err == nil && settings.Policy != "" && settings.setting(policyScope) == "V2" {
+	if settings, err := r.s.settings(sc); err == nil && settings.Policy != "" && (isOnBehalf(ctx) || settings.setting(policyScope) == "V2") {
 		out.AccountPolicies = append(out.AccountPolicies, policy.Source{Name: "registry policy of " + sc.Account, Document: r.s.docs.Get(settings.Policy)})
 	}
 	if sc.supplied(name) != nil {
@@ -51,16 +51,22 @@ func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resourc
 }
 
 // Targets implements authz.Targeter. The repositories that a request names may be in another account's registry.
-func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
+func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	switch in := in.(type) {
 	case *awsecr.CreateRepositoryCreationTemplateInput:
 		return templateTargets(call, in.Prefix, in.CustomRoleArn, in.LifecyclePolicy, in.RepositoryPolicy), true
 	case *awsecr.UpdateRepositoryCreationTemplateInput:
 		return templateTargets(call, in.Prefix, in.CustomRoleArn, in.LifecyclePolicy, in.RepositoryPolicy), true
 	}
-	return imagestore.Targets(in, taggingOf(in), func(registry, name string) string {
+	targets, ok := imagestore.Targets(in, taggingOf(in), func(registry, name string) string {
 		return scope{regional.At(cmp.Or(registry, call.Account), call.Region)}.arn(name)
 	})
+	if isOnBehalf(ctx) {
+		for i := range targets {
+			targets[i].New = false // new resources have no policies, but this repository has the registry policy
+		}
+	}
+	return targets, ok
 }
 
 // templateTargets returns what a request for a repository creation template needs permission for. Which repositories are meant is from

@@ -97,9 +97,10 @@ type Service struct {
 	docs   policy.Documents
 
 	// imports are the pull-through imports in progress. They end with life, which Run ends.
-	imports singleflight.Group
-	life    context.Context
-	end     context.CancelFunc
+	imports  singleflight.Group
+	failures failures // of refreshing tags
+	life     context.Context
+	end      context.CancelFunc
 }
 
 // New returns the service. Call Run to apply lifecycle policies.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
@@ -19,7 +21,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/imagestore"
-	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -166,11 +167,13 @@ func (s *Service) PullThrough(ctx context.Context, api awsapi.API, account, regi
 	}
 	if _, err := s.repository(p.sc, repository); err != nil {
 		if err := s.create(ctx, api, p.sc, repository, ecrtypes.RCTAppliedForPullThroughCache); err != nil && awserr.CodeOf(err) != "RepositoryAlreadyExistsException" {
+			p.synced(f, err)
 			return false, err
 		}
 	}
 	r, err := s.repository(p.sc, repository)
 	if err != nil {
+		p.synced(f, err)
 		return false, err
 	}
 	err = s.once(ctx, r.ID+"/"+reference, func(ctx context.Context) error { return p.copy(ctx, &r, f) })
@@ -184,35 +187,75 @@ const checkEvery = 24 * time.Hour
 // answerTime is how long an upstream registry may take to answer while there is a cached image.
 const answerTime = 10 * time.Second
 
+// retryAfter is how long ECR waits after a failure before it looks for a newer image again. It is Drydock's choice.
+const retryAfter = 10 * time.Minute
+
 // Refresh imports the image that a tag has in the upstream registry now, if that was not checked in the last 24 hours. cached is the
-// digest of the tag's image, which stays if anything fails. It reports whether the tag has another image now.
+// digest of the tag's image, which stays if anything fails. It reports whether the tag has another image now. Only tags that ECR has
+// imported are refreshed, as users may push images to the same repositories, and no immutable ones.
 func (s *Service) Refresh(ctx context.Context, account, region, repository, tag, cached string) bool {
 	p, ok := s.pull(account, region, repository, tag)
 	if !ok || p.tag == "" {
 		return false
 	}
 	r, err := s.repository(p.sc, repository)
-	if err != nil || s.now().Sub(r.Checked[tag]) < checkEvery || s.may(ctx, "ecr:BatchImportUpstreamImage", p.sc, repository) != nil {
+	if err != nil || r.immutable(tag) || !s.images.Imported(p.sc.contents(&r), imagestore.ID{Digest: cached, Tag: tag}) ||
+		s.now().Sub(r.Checked[tag]) < checkEvery || s.may(ctx, "ecr:BatchImportUpstreamImage", p.sc, repository) != nil {
 		return false
 	}
-	err = s.once(ctx, r.ID+"/"+tag, func(ctx context.Context) error {
-		patience, cancel := context.WithTimeout(ctx, answerTime)
-		defer cancel()
-		f, err := p.find(patience)
-		switch {
-		case err != nil:
-			p.synced(nil, err)
-			return err
-		case f == nil || f.Digest.String() == cached:
-			return p.checked(ctx, &r)
+	key := r.ID + "/" + tag
+	if s.failures.recent(key, s.now()) {
+		return false
+	}
+	err = s.once(ctx, key, func(ctx context.Context) error {
+		err := p.refresh(ctx, &r, cached)
+		if err != nil {
+			s.failures.add(key, s.now())
 		}
-		return p.copy(ctx, &r, f)
+		return err
 	})
 	if err != nil {
 		s.log.WarnContext(ctx, "ecr: a cached image stays", "repository", repository, "tag", tag, "err", err)
 	}
 	now, failure, err := s.images.Find(p.sc.contents(&r), imagestore.ID{Tag: tag})
 	return err == nil && failure == nil && now.Digest != cached
+}
+
+func (p *pull) refresh(ctx context.Context, r *repositoryRecord, cached string) error {
+	patience, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	f, err := p.find(patience)
+	switch {
+	case err != nil:
+		p.synced(nil, err)
+		return err
+	case f == nil || f.Digest.String() == cached:
+		return p.checked(ctx, r)
+	}
+	return p.copy(ctx, r, f)
+}
+
+// failures are when refreshing tags failed in the last retryAfter.
+type failures struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (f *failures) recent(key string, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, ok := f.at[key]
+	return ok && now.Sub(at) < retryAfter
+}
+
+func (f *failures) add(key string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at == nil {
+		f.at = map[string]time.Time{}
+	}
+	maps.DeleteFunc(f.at, func(_ string, at time.Time) bool { return now.Sub(at) >= retryAfter })
+	f.at[key] = now
 }
 
 // checked notes that the tag was compared with the upstream registry.
@@ -261,15 +304,11 @@ func (s *Service) may(ctx context.Context, action string, sc scope, repository s
 		return nil
 	}
 	id := sc.arn(repository)
-	as, _ := resolver{s}.Resource(ctx, "", "", "", id)
-	as.Account = sc.Account
-	settings, err := s.settings(sc)
-	if err != nil {
+	if _, err := s.settings(sc); err != nil {
 		return err
 	}
-	if settings.Policy != "" && settings.setting(policyScope) == "V1" {
-		as.AccountPolicies = append(as.AccountPolicies, policy.Source{Name: "registry policy of " + sc.Account, Document: s.docs.Get(settings.Policy)})
-	}
+	as, _ := resolver{s}.Resource(context.WithValue(ctx, onBehalfKey{}, onBehalf{}), "", "", "", id)
+	as.Account = sc.Account
 	if s.cfg.Allowed(ctx, authz.Target{Action: action, Type: "repository", ID: id}, as) {
 		return nil
 	}

@@ -2,16 +2,20 @@ package ecr_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
+	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
 	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -19,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -179,7 +184,69 @@ func TestPullThroughByRegistryPolicy(t *testing.T) {
 			if err := pull("quay/app:1"); err != nil {
 				t.Error(err)
 			}
+			if got, want := p.creators(), []string{"puller"}; !slices.Equal(got, want) {
+				t.Errorf("created by %q, want %q", got, want)
+			}
 			wantText(t, pull("quay/other:1"), "is not authorized to perform: ecr:BatchImportUpstreamImage")
+		})
+	}
+}
+
+// creators returns who has called CreateRepository, and with which error, newest first.
+func (p puller) creators() (out []string) {
+	p.account.t.Helper()
+	for e, err := range p.w.journal.Query(journal.Filter{Account: p.id, Kind: journal.KindCall, Fields: map[string]string{"operation": "CreateRepository"}}) {
+		if err != nil {
+			p.account.t.Fatal(err)
+		}
+		who := path.Base(fmt.Sprint(e.Fields["principal"]))
+		if code, ok := e.Fields["errorCode"]; ok {
+			who += fmt.Sprint(" ", code)
+		}
+		out = append(out, who)
+	}
+	return out
+}
+
+// A registry policy, whatever its scope, the policy of a VPC endpoint, and conditions of the caller's own policies can keep a caller
+// from having ECR create a repository.
+func TestCreationDenied(t *testing.T) {
+	const all = `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*"}]}`
+	for _, by := range []string{"V1", "V2", "endpoint", "address"} {
+		t.Run(by, func(t *testing.T) {
+			p := newPuller(t)
+			ctx := t.Context()
+			p.up.image("1", manifestOf("config", "layer"), "config", "layer")
+			for _, prefix := range []string{"quay/templated", "pushed"} {
+				testkit.Must(p.c.CreateRepositoryCreationTemplate(ctx, &awsecr.CreateRepositoryCreationTemplateInput{Prefix: &prefix, AppliedFor: []ecrtypes.RCTAppliedFor{"PULL_THROUGH_CACHE", "CREATE_ON_PUSH"}}))(t)
+			}
+			denial := ""
+			if by == "address" {
+				denial = `,{"Effect":"Deny","Action":"ecr:CreateRepository","Resource":"*","Condition":{"IpAddress":{"aws:SourceIp":"127.0.0.0/8"}}}`
+			}
+			c := login(t, p.user("user", `{"Statement":[{"Effect":"Allow","Action":"ecr:*","Resource":"*"}`+denial+`]}`), p.addr, p.id)
+			switch by {
+			case "endpoint":
+				p.w.endpoint = strings.Replace(all, `"Action":"*"`, `"NotAction":"ecr:CreateRepository"`, 1)
+			case "V1", "V2":
+				testkit.Must(p.c.PutAccountSetting(ctx, &awsecr.PutAccountSettingInput{Name: aws.String("REGISTRY_POLICY_SCOPE"), Value: &by}))(t)
+				testkit.Must(p.c.PutRegistryPolicy(ctx, &awsecr.PutRegistryPolicyInput{PolicyText: aws.String(`{"Version":"2012-10-17","Statement":[{"Sid":"s","Effect":"Deny","Principal":{"AWS":"arn:aws:iam::` + p.id + `:user/user"},
+					"Action":["ecr:CreateRepository"],"Resource":"arn:aws:ecr:us-east-1:` + p.id + `:repository/*"}]}`)}))(t)
+			}
+			for _, image := range []string{"quay/plain:1", "quay/templated/app:1"} {
+				_, err := crane.Manifest(c.ref(image), c.options()...)
+				wantText(t, err, "user/user is not authorized to perform: ecr:CreateRepository")
+			}
+			if got, want := p.creators(), slices.Repeat([]string{"user AccessDeniedException"}, 2); !slices.Equal(got, want) {
+				t.Errorf("created by %q, want %q", got, want)
+			}
+			wantText(t, c.push(anImage(t), "pushed/app:1"), "user/user is not authorized to perform: ecr:CreateRepository")
+			if p.w.endpoint != "" {
+				p.w.endpoint = all
+			}
+			if r := testkit.Must(p.c.DescribeRepositories(ctx, &awsecr.DescribeRepositoriesInput{}))(t).Repositories; len(r) != 0 {
+				t.Errorf("repositories %+v", r)
+			}
 		})
 	}
 }

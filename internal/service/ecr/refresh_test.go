@@ -78,13 +78,14 @@ func TestRefresh(t *testing.T) {
 	later(24 * time.Hour)
 	p.up.before = missing("/blobs/")
 	want("a layer is missing", second, 1)
-	up := p.w.upstream
-	p.w.upstream = nil
-	want("unreachable", second, 0)
-	p.w.upstream, p.up.before = up, nil
-	want("reachable again", third, 1)
+	p.up.before = nil
+	want("just after a failure", second, 0)
+	later(10*time.Minute - time.Millisecond)
+	want("within 10 minutes of a failure", second, 0)
+	later(time.Millisecond)
+	want("10 minutes after a failure", third, 1)
 
-	// Digests do not change, and what users push is compared with the upstream registry, too.
+	// Digests do not change.
 	later(24 * time.Hour)
 	if got := p.digest("quay/app@" + digestOf(first)); got != digestOf(first) {
 		t.Errorf("by digest: %s", got)
@@ -92,11 +93,57 @@ func TestRefresh(t *testing.T) {
 	if n := p.up.count("/app/manifests/" + digestOf(first)); n != 0 {
 		t.Errorf("%d requests for a digest", n)
 	}
-	p.account.push("quay/app", "mine", "config", "mine")
-	p.digest("quay/app:mine")
-	if n := p.up.count("/app/manifests/mine"); n != 1 {
-		t.Errorf("%d requests for a tag of a user", n)
+}
+
+// Only tags that ECR has imported are refreshed, and only until a user pushes another image with the tag.
+func TestRefreshLeavesPushedImages(t *testing.T) {
+	p := newPuller(t)
+	upstream := func(tag, layer string) { p.up.image(tag, manifestOf("config", layer), "config", layer) }
+	want := func(tag, manifest string, asked int) {
+		t.Helper()
+		if got := p.digest("quay/app:" + tag); got != digestOf(manifest) {
+			t.Errorf("%s: %s, want %s", tag, got, digestOf(manifest))
+		}
+		if n := p.up.count("/app/manifests/" + tag); n != asked {
+			t.Errorf("%s: %d requests, want %d", tag, n, asked)
+		}
 	}
+	later := func() {
+		t.Helper()
+		p.w.clock.Step(24 * time.Hour)
+		p.relogin(t)
+	}
+	upstream("taken", "taken 1")
+	want("taken", manifestOf("config", "taken 1"), 1)
+	upstream("during", "during 1")
+	want("during", manifestOf("config", "during 1"), 1)
+
+	mine := p.account.push("quay/app", "mine", "config", "mine")
+	upstream("mine", "not mine")
+	taken := p.account.push("quay/app", "taken", "config", "taken by a user")
+	upstream("taken", "taken 2")
+	later()
+	want("mine", mine, 0)
+	want("taken", taken, 1)
+
+	// A push while ECR imports a newer image wins.
+	upstream("during", "during 2")
+	pushed := ""
+	p.up.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/blobs/"+digestOf("during 2")) {
+			pushed = p.account.push("quay/app", "during", "config", "pushed during")
+		}
+		return false
+	}
+	p.digest("quay/app:during")
+	want("during", pushed, 2)
+
+	// A tag that was deleted is imported, and refreshed, again.
+	testkit.Must(p.c.BatchDeleteImage(t.Context(), &awsecr.BatchDeleteImageInput{RepositoryName: aws.String("quay/app"), ImageIds: []ecrtypes.ImageIdentifier{{ImageTag: aws.String("taken")}}}))(t)
+	want("taken", manifestOf("config", "taken 2"), 2)
+	upstream("taken", "taken 3")
+	later()
+	want("taken", manifestOf("config", "taken 3"), 3)
 }
 
 // relogin gets a new token, as tokens end after 12 hours.
@@ -121,6 +168,12 @@ func TestRefreshRefusals(t *testing.T) {
 	p.relogin(t)
 	if got := p.digest("quay/app:1"); got != digestOf(first) {
 		t.Errorf("immutable: %s", got)
+	}
+	if n := p.up.count("/app/"); n != 3 { // for the first image, its configuration and its layer
+		t.Errorf("%d requests", n)
+	}
+	if got := p.images("quay/app", map[string]string{digestOf(first): "first", digestOf(second): "second"}); got != "first:1" {
+		t.Errorf("images %s", got)
 	}
 	testkit.Must(p.c.PutImageTagMutability(t.Context(), &awsecr.PutImageTagMutabilityInput{RepositoryName: aws.String("quay/app"), ImageTagMutability: ecrtypes.ImageTagMutabilityMutable}))(t)
 	if got := p.digest("quay/app:1"); got != digestOf(second) {
@@ -162,6 +215,16 @@ func TestSyncs(t *testing.T) {
 	p.digest("quay/app:1")
 	if got := next(); got.Tag != "1" || got.Failure == nil || !strings.Contains(got.Failure.Error(), "Unable to access the upstream registry") {
 		t.Errorf("unreachable: %+v", got)
+	}
+	p.digest("quay/app:1") // no further attempt so soon
+
+	p.w.upstreamServer(t, p.up)
+	testkit.Must(p.c.CreateRepositoryCreationTemplate(t.Context(), &awsecr.CreateRepositoryCreationTemplateInput{
+		Prefix: aws.String("quay/sealed"), AppliedFor: pullsThrough, EncryptionConfiguration: &ecrtypes.EncryptionConfigurationForRepositoryCreationTemplate{EncryptionType: "KMS"},
+	}))(t)
+	wantText(t, p.pull(t.Context(), "quay/sealed/app:1"), "needs a repository creation role")
+	if got := next(); got.Repository != "quay/sealed/app" || got.Tag != "1" || got.Digest != digestOf(image) || got.Failure == nil || !strings.Contains(got.Failure.Error(), "needs a repository creation role") {
+		t.Errorf("no repository: %+v", got)
 	}
 	if n := len(p.w.syncs); n != 0 {
 		t.Errorf("%d more", n)

@@ -51,6 +51,9 @@ func filters(patterns []string) []ecrtypes.ImageTagMutabilityExclusionFilter {
 
 // CreateRepository creates a repository.
 func (s *Service) CreateRepository(ctx context.Context, in *awsecr.CreateRepositoryInput) (*awsecr.CreateRepositoryOutput, error) {
+	if b, ok := ctx.Value(onBehalfKey{}).(onBehalf); ok && b.denied != nil {
+		return nil, b.denied
+	}
 	sc := registryOf(ctx, in.RegistryId)
 	r := repositoryRecord{
 		ID: ids.UUID(), Name: *in.RepositoryName, Created: s.now(), Mutability: string(ecrtypes.ImageTagMutabilityMutable), Encryption: string(ecrtypes.EncryptionTypeAes256),

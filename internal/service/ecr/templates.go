@@ -203,13 +203,10 @@ func (s *Service) templateFor(sc scope, repository string, why ecrtypes.RCTAppli
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/repository-creation-templates.html
 func (s *Service) create(ctx context.Context, api awsapi.API, sc scope, repository string, why ecrtypes.RCTAppliedFor) error {
 	in := &awsecr.CreateRepositoryInput{RegistryId: &sc.Account, RepositoryName: &repository}
-	if s.may(ctx, "ecr:CreateRepository", sc, repository) != nil {
-		_, err := awsapi.Do[awsecr.CreateRepositoryOutput](ctx, api, in) // which denies it, and records why
-		return err
-	}
+	denied := s.may(ctx, "ecr:CreateRepository", sc, repository)
 	t := s.templateFor(sc, repository, why)
-	if t == nil {
-		_, err := awsapi.Do[awsecr.CreateRepositoryOutput](awsapi.AsService(ctx, sc.Account, sc.Region, cacheRole, s.now()), api, in)
+	if denied != nil || t == nil { // a denied call records why
+		_, err := awsapi.Do[awsecr.CreateRepositoryOutput](context.WithValue(ctx, onBehalfKey{}, onBehalf{denied}), api, in)
 		return err
 	}
 	as := awsapi.AsService(ctx, sc.Account, sc.Region, templateRole, s.now())
@@ -235,6 +232,20 @@ func (s *Service) create(ctx context.Context, api awsapi.API, sc scope, reposito
 // templateKey is the context key of the template from which ECR itself calls CreateRepository. A repository has its policies from the
 // beginning, and the role of the template needs no permission to set them.
 type templateKey struct{}
+
+// An onBehalf is in the context of what ECR does with the permissions of a caller who pulls or pushes. A registry policy applies to it
+// whatever its scope.
+type onBehalf struct {
+	denied error // why CreateRepository is denied, if it is, even if the policies for a call between services allow it
+}
+
+// onBehalfKey is the context key of an onBehalf.
+type onBehalfKey struct{}
+
+func isOnBehalf(ctx context.Context) bool {
+	_, ok := ctx.Value(onBehalfKey{}).(onBehalf)
+	return ok
+}
 
 // CreateOnPush creates a repository that the caller of ctx pushes to, if a template says so.
 func (s *Service) CreateOnPush(ctx context.Context, api awsapi.API, account, region, repository string) (bool, error) {

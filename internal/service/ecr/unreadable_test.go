@@ -24,7 +24,7 @@ func TestUnreadableImages(t *testing.T) {
 			a.repository(*app)
 			broken, base := a.push(*app, "broken", "config", "base"), digestOf("base")
 			names := map[string]string{"image": digestOf(broken), "tag": "broken", "layer": base}
-			damaged := store.NewCollection[json.RawMessage]("ecr", collection)
+			damaged := store.NewCollection[json.RawMessage]("ecr", collection, map[string][]store.Migration{"tag": {store.Same}}[collection]...)
 			if err := w.Store.Update(ctx, func(tx *store.Tx) error {
 				for _, item := range damaged.All(tx, store.Scope{}) {
 					if strings.HasSuffix(item.Key.ID, "/"+names[collection]) {

@@ -80,7 +80,7 @@ func (i *upstreamImport) manifest(ctx context.Context, raw []byte, kind types.Me
 	if err := fill(ctx, raw); err != nil {
 		return err
 	}
-	put := imagestore.Put{Manifest: string(raw), MediaType: string(kind), Tag: tag, Immutable: i.record.immutable, Scan: i.record.ScanOnPush}
+	put := imagestore.Put{Manifest: string(raw), MediaType: string(kind), Tag: tag, Immutable: i.record.immutable, Imported: true, Scan: i.record.ScanOnPush}
 	if _, err := i.images.Put(ctx, i.to, put); err != nil && awserr.CodeOf(err) != "ImageAlreadyExistsException" {
 		return err
 	}
