@@ -16,11 +16,17 @@ var percent = debug.SetGCPercent(-1)
 // shortLived is the GOGC with which the first collection starts at 64 MB, 16 times the runtime's minimum.
 const shortLived = 1600
 
-// On turns the collector on, and main calls it first. From the first collection on it is as eager as GOGC says.
+// On turns the collector on, and main calls it first. From the first collection on it is as eager as GOGC says, unless the
+// program has set something else.
 func On() {
 	if percent < 0 {
 		return // GOGC=off
 	}
-	debug.SetGCPercent(max(percent, shortLived))
-	runtime.AddCleanup(new([64]byte), func(int) { debug.SetGCPercent(percent) }, 0)
+	first := max(percent, shortLived)
+	debug.SetGCPercent(first)
+	runtime.AddCleanup(new([64]byte), func(int) {
+		if now := debug.SetGCPercent(percent); now != first {
+			debug.SetGCPercent(now)
+		}
+	}, 0)
 }

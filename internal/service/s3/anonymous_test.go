@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -149,8 +150,19 @@ func TestAnonymousChange(t *testing.T) {
 	testkit.Must(c.DeletePublicAccessBlock(t.Context(), &awss3.DeletePublicAccessBlockInput{Bucket: c.bucket}))(t)
 	wantNil(t, c.setPolicy(`{"Effect":"Allow","Principal":"*","Action":["s3:GetObject","s3:PutObject"],"Resource":"arn:aws:s3:::BUCKET/*"}`))
 	testkit.Must(a.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("k"), Body: strings.NewReader("x")}))(t)
-	for call := range calls {
-		if call.Principal.Type == awsapi.AnonymousCaller {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	reported := func() (call awsapi.Call) {
+		t.Helper()
+		select {
+		case call = <-calls:
+		case <-ctx.Done():
+			t.Fatal("the write was not reported")
+		}
+		return call
+	}
+	for {
+		if call := reported(); call.Principal.Type == awsapi.AnonymousCaller {
 			if call.Operation != "PutObject" || call.Account != c.account {
 				t.Errorf("%s changes account %s, want %s", call.Operation, call.Account, c.account)
 			}
@@ -161,7 +173,7 @@ func TestAnonymousChange(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	testkit.Must(c.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("last"), Body: strings.NewReader("x")}))(t)
-	if call := <-calls; call.Operation != "PutObject" || call.Account != c.account {
+	if call := reported(); call.Operation != "PutObject" || call.Account != c.account {
 		t.Errorf("%s changes account %s", call.Operation, call.Account)
 	}
 }
