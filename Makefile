@@ -92,7 +92,7 @@ test: build bin/session-manager-plugin bin/csi-sanity unplayed ## all tests; tho
 	$(if $(RERUN),$(RERUNNING) '$(SLOW) ./...' --,$(GO) test $(SLOW) ./...) -vet=off -timeout 80m -p $(WORKERS)
 
 # These packages take longest and mostly wait, so they come first, beside what the processors do anyway.
-SLOW    = ./test/e2e ./internal/service/eks ./internal/controlplane ./internal/service/cloudformation
+SLOW    = ./test/e2e ./internal/service/eks ./internal/controlplane ./internal/service/cloudformation ./test/soak
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # RERUN=N, as in CI: tests that failed, if they are at most N, run once more when all others have ended. They are named at the end.

@@ -24,23 +24,29 @@ import (
 // unpackTime bounds how long an archive may take.
 const unpackTime = 20 * time.Minute
 
+// retryTime is when sharing is tried again after it has failed for a reason that may pass, such as a full disk.
+const retryTime = 10 * time.Second
+
 // chainID keeps the names of layers from being paths.
 var chainID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // share unpacks archives for all machines, and removes layers that none needs, until the runtime ends.
 func (r *Runtime) share() {
-	for {
+	for r.ctx.Err() == nil {
 		run, err := r.await(r.ctx)
 		if err != nil {
 			return
 		}
 		failed := map[string]time.Time{} // what a run cannot unpack, it does not try again
 		for again := true; again; {
+			var retry <-chan time.Time // until then machines wait for their images
 			if err := r.shareAll(run.ctx, failed); err != nil && run.ctx.Err() == nil {
 				r.cfg.Log.Warn("sharing the layers of images", "err", err)
+				retry = time.After(retryTime)
 			}
 			select {
 			case <-r.unshared:
+			case <-retry:
 			case <-run.ctx.Done():
 				again = false
 			}
@@ -64,20 +70,27 @@ func (r *Runtime) shareAll(ctx context.Context, failed map[string]time.Time) err
 	}
 	// Machines import them in this order.
 	slices.SortStableFunc(names, func(a, b string) int { return changed[a].Compare(changed[b]) })
+	var errs []error
 	for _, name := range names {
 		st, err := os.Stat(filepath.Join(dir, name+layers.Shared))
 		if err == nil && st.ModTime().Equal(changed[name]) && (st.Size() > 0 || failed[name].Equal(changed[name])) {
 			continue
 		}
-		if err := r.unpack(ctx, name); ctx.Err() != nil || lost(err) {
+		switch err := r.unpack(ctx, name); {
+		case ctx.Err() != nil || lost(err):
 			return err
-		} else if err != nil {
+		case errors.Is(err, errLeft):
 			failed[name] = changed[name]
 			r.cfg.Log.Warn("each machine unpacks an archive of images itself", "archive", name, "err", err)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	return r.removeLayers()
+	return errors.Join(append(errs, r.removeLayers(ctx))...)
 }
+
+// errLeft says that machines are told to unpack an archive themselves.
+var errLeft = errors.New("not unpacked for all machines")
 
 // unpack lets the host unpack an archive. If it cannot, machines are told to do that themselves.
 func (r *Runtime) unpack(ctx context.Context, name string) (err error) {
@@ -116,7 +129,10 @@ func (r *Runtime) unpack(ctx context.Context, name string) (err error) {
 	if err := os.Rename(out.Name(), filepath.Join(dir, name+layers.Shared)); err != nil {
 		return err
 	}
-	return failure
+	if failure != nil {
+		return fmt.Errorf("%w: %w", errLeft, failure)
+	}
+	return nil
 }
 
 // lost reports whether the host has ended, which says nothing about what it was asked for.
@@ -177,7 +193,7 @@ func layersOf(f *os.File) (all []string, err error) {
 }
 
 // removeLayers removes the layers that no archive has, unless a machine may still use them: they go with its disk.
-func (r *Runtime) removeLayers() error {
+func (r *Runtime) removeLayers(ctx context.Context) error {
 	dir := filepath.Join(r.cfg.Dir, imageDir)
 	shared, err := filepath.Glob(filepath.Join(dir, "*"+layers.Shared))
 	if err != nil {
@@ -208,19 +224,28 @@ func (r *Runtime) removeLayers() error {
 		return err
 	}
 	for _, e := range entries {
-		if needed[e.Name()] {
+		name := e.Name()
+		if needed[name] {
 			continue
 		}
-		if chainID.MatchString(e.Name()) {
-			used, err := r.retire(folder, e.Name())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if chainID.MatchString(name) {
+			used, err := r.retire(folder, name)
 			if err != nil {
 				return err
 			}
 			if used {
 				continue
 			}
+			// A layer that is half removed must not look like a whole one.
+			if err := folder.Rename(name, ".removed-"+name); err != nil {
+				return err
+			}
+			name = ".removed-" + name
 		}
-		if err := folder.RemoveAll(e.Name()); err != nil {
+		if err := folder.RemoveAll(name); err != nil {
 			return err
 		}
 	}

@@ -80,6 +80,9 @@ func (s *shared) layer(chain string) (string, bool) {
 	if _, err := os.Stat(filepath.Join(dir, layers.Files)); err != nil {
 		return "", false
 	}
+	if _, err := s.usage(dir); err != nil {
+		return "", false
+	}
 	if s.retired {
 		return dir, true
 	}
@@ -132,10 +135,19 @@ func (s *shared) Prepare(ctx context.Context, key, parent string, opts ...snapsh
 	}
 	labels := maps.Clone(snapshots.FilterInheritedLabels(info.Labels))
 	labels[sharedLabel] = chain
-	if err = s.link(mounts, layer); err == nil {
+	upper, err := upperOf(mounts)
+	if err != nil {
+		return nil, err
+	}
+	reserved := filepath.Join(filepath.Dir(upper), "reserved")
+	if err = s.link(upper, reserved, layer); err == nil {
 		err = s.Snapshotter.Commit(ctx, chain, key, snapshots.WithLabels(labels))
 	}
 	if err != nil {
+		// The files of a removed snapshot stay until the next cleanup, which may be far away.
+		if rerr := os.Remove(reserved); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			log.G(ctx).WithError(rerr).Warnf("giving back the space of %s", key)
+		}
 		if rerr := s.Snapshotter.Remove(ctx, key); rerr != nil {
 			log.G(ctx).WithError(rerr).Warnf("removing %s", key)
 		}
@@ -146,14 +158,10 @@ func (s *shared) Prepare(ctx context.Context, key, parent string, opts ...snapsh
 	return nil, fmt.Errorf("layer %s: %w", chain, errdefs.ErrAlreadyExists)
 }
 
-// link makes the files of a layer those of a new snapshot. overlayfs follows links in the names of its folders.
-func (s *shared) link(mounts []mount.Mount, layer string) error {
-	upper, err := upperOf(mounts)
-	if err != nil {
-		return err
-	}
+// link makes the files of a layer those of a new snapshot, and takes their space. overlayfs follows links in the names of its folders.
+func (s *shared) link(upper, reserved, layer string) error {
 	if s.reserve {
-		if err := s.take(filepath.Join(filepath.Dir(upper), "reserved"), layer); err != nil {
+		if err := s.take(reserved, layer); err != nil {
 			return err
 		}
 	}

@@ -31,9 +31,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/containers/layers"
 )
 
+// unpackMemory bounds the memory of an unpacking: archives say how large their configurations and zstd's windows are.
+const unpackMemory = 1 << 30
+
 // runUnpack unpacks the layers of an archive of images for all machines: see package layers. Archives may be hostile, so it first
 // leaves everything behind but its files. It is containerd's code that reads and unpacks them.
 func runUnpack(ctx context.Context, env childproc.Env) error {
+	if err := childproc.LimitMemory(unpackMemory); err != nil {
+		return err
+	}
 	for i := range 3 {
 		syscall.CloseOnExec(childproc.FirstFile + i)
 	}
