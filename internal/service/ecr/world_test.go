@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ type world struct {
 	authorizer *authz.Authorizer
 	journal    *journal.Journal
 	clock      *clocktesting.FakeClock
+	emitting   sync.Mutex // clients push several images at once
 	actions    []ecr.Action
 	// upstream reaches upstream registries. If it is nil, nothing is pulled through.
 	upstream http.RoundTripper
@@ -52,6 +54,12 @@ type world struct {
 	syncs    chan ecr.Sync
 	log      *slog.Logger // of what ECR does for upstream registries; nil means that of the test
 	endpoint string       // the policy of the VPC endpoint that all calls come through, or empty
+}
+
+func (w *world) emit(a ecr.Action) {
+	w.emitting.Lock()
+	defer w.emitting.Unlock()
+	w.actions = append(w.actions, a)
 }
 
 // newWorld returns a world whose server logs the expected errors.
@@ -92,7 +100,7 @@ func newWorld(t testing.TB, expected ...string) *world {
 					return sessions.RoleSession(ctx, roleARN, "ECR")
 				},
 				Synced:  func(y ecr.Sync) { w.syncs <- y },
-				Allowed: w.authorizer.Allowed, Emit: func(a ecr.Action) { w.actions = append(w.actions, a) }, Clock: w.clock, Log: slog.New(ofWorld{testkit.Log(t).Handler(), w}),
+				Allowed: w.authorizer.Allowed, Emit: w.emit, Clock: w.clock, Log: slog.New(ofWorld{testkit.Log(t).Handler(), w}),
 			})
 			w.authorizer.Register("ecr", w.ecr.Authz())
 			return []awsapi.Service{users.AWS(), keys.AWS(), secrets.AWS(), w.ecr.AWS()}
