@@ -538,7 +538,7 @@ func TestEndpointPolicy(t *testing.T) {
 	w := newWorld(t)
 	a := w.account(t)
 	testkit.Must(a.c.CreateRepository(t.Context(), &awsecr.CreateRepositoryInput{RepositoryName: aws.String("team/app")}))(t)
-	w.endpoint = `{"Statement":[{"Effect":"Allow","Principal":"*","Action":["ecr:Describe*"],"Resource":"*"}]}`
+	w.endpoint.Store(`{"Statement":[{"Effect":"Allow","Principal":"*","Action":["ecr:Describe*"],"Resource":"*"}]}`)
 	testkit.Must(a.c.DescribeRepositories(t.Context(), &awsecr.DescribeRepositoriesInput{}))(t)
 	_, err := a.c.GetAuthorizationToken(t.Context(), &awsecr.GetAuthorizationTokenInput{})
 	testkit.WantErrorWith(t, err, "AccessDeniedException", "because no VPC endpoint policy allows the ecr:GetAuthorizationToken action")

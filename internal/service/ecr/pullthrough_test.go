@@ -227,7 +227,7 @@ func TestCreationDenied(t *testing.T) {
 			c := login(t, p.user("user", `{"Statement":[{"Effect":"Allow","Action":"ecr:*","Resource":"*"}`+denial+`]}`), p.addr, p.id)
 			switch by {
 			case "endpoint":
-				p.w.endpoint = strings.Replace(all, `"Action":"*"`, `"NotAction":"ecr:CreateRepository"`, 1)
+				p.w.endpoint.Store(strings.Replace(all, `"Action":"*"`, `"NotAction":"ecr:CreateRepository"`, 1))
 			case "V1", "V2":
 				testkit.Must(p.c.PutAccountSetting(ctx, &awsecr.PutAccountSettingInput{Name: aws.String("REGISTRY_POLICY_SCOPE"), Value: &by}))(t)
 				testkit.Must(p.c.PutRegistryPolicy(ctx, &awsecr.PutRegistryPolicyInput{PolicyText: aws.String(`{"Version":"2012-10-17","Statement":[{"Sid":"s","Effect":"Deny","Principal":{"AWS":"arn:aws:iam::` + p.id + `:user/user"},
@@ -241,8 +241,8 @@ func TestCreationDenied(t *testing.T) {
 				t.Errorf("created by %q, want %q", got, want)
 			}
 			wantText(t, c.push(anImage(t), "pushed/app:1"), "user/user is not authorized to perform: ecr:CreateRepository")
-			if p.w.endpoint != "" {
-				p.w.endpoint = all
+			if p.w.endpoint.Load() != nil {
+				p.w.endpoint.Store(all)
 			}
 			if r := testkit.Must(p.c.DescribeRepositories(ctx, &awsecr.DescribeRepositoriesInput{}))(t).Repositories; len(r) != 0 {
 				t.Errorf("repositories %+v", r)

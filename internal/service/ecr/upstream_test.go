@@ -351,9 +351,9 @@ func TestPullThroughCutDownload(t *testing.T) {
 func TestPullThroughEndpointPolicy(t *testing.T) {
 	p := newPuller(t)
 	p.up.image("1", manifestOf("config", "layer"), "config", "layer")
-	p.w.endpoint = `{"Statement":[{"Effect":"Allow","Principal":"*","NotAction":"ecr:BatchImportUpstreamImage","Resource":"*"}]}`
+	p.w.endpoint.Store(`{"Statement":[{"Effect":"Allow","Principal":"*","NotAction":"ecr:BatchImportUpstreamImage","Resource":"*"}]}`)
 	wantText(t, p.pull(t.Context(), "quay/app:1"), "is not authorized to perform: ecr:BatchImportUpstreamImage")
-	p.w.endpoint = `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*"}]}`
+	p.w.endpoint.Store(`{"Statement":[{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*"}]}`)
 	if err := p.pull(t.Context(), "quay/app:1"); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ type world struct {
 	own      http.RoundTripper // reaches the registries of the world
 	syncs    chan ecr.Sync
 	log      *slog.Logger // of what ECR does for upstream registries; nil means that of the test
-	endpoint string       // the policy of the VPC endpoint that all calls come through, or empty
+	endpoint atomic.Value // the policy of the VPC endpoint that all calls come through; nil means none
 }
 
 func (w *world) emit(a ecr.Action) {
@@ -87,7 +88,7 @@ func newWorld(t testing.TB, expected ...string) *world {
 				Services: []awsapi.Service{users.AWS(), keys.AWS(), secrets.AWS(), new(ecr.Service).AWS()},
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "secretsmanager": secrets.Module().Resolver}, Store: st,
 
-				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return w.endpoint, true },
+				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return w.endpoint.Load().(string), true },
 			})
 			w.ecr = ecr.New(ecr.Config{
 				Store: st, Images: imagestore.New(imagestore.Config{Store: st, Blobs: w.blobs, Clock: w.clock}), KMS: awscall.KMS{API: front},
@@ -122,7 +123,7 @@ func newWorld(t testing.TB, expected ...string) *world {
 
 // origin returns the VPC endpoint that all calls come through, if there is one.
 func (w *world) origin(string) (awsapi.VPCEndpoint, netip.Addr) {
-	if w.endpoint == "" {
+	if w.endpoint.Load() == nil {
 		return awsapi.VPCEndpoint{}, netip.Addr{}
 	}
 	return awsapi.VPCEndpoint{ID: "vpce-0123456789abcdef0", VPCID: "vpc-0123456789abcdef0"}, netip.MustParseAddr("10.0.0.5")
