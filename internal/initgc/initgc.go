@@ -1,9 +1,9 @@
 // Package initgc keeps the garbage collector off while packages are initialized, and out of the way of short commands.
-// Kubernetes' packages and the SDK's build tables of 30 MB then, which live as long as the process. To go through them
-// again and again took a quarter of the CPU time of a command such as `drydock status`.
+// During initialization, Kubernetes' packages and the SDK's build 30 MB of tables that live as long as the process. Scanning
+// them over and over took a quarter of the CPU time of a command such as `drydock status`.
 //
-// Go initializes the packages whose imports are ready in the order of their paths, so this package should import next to
-// nothing.
+// Of the packages whose imports are initialized, Go initializes the one with the lowest path first, so this package must
+// import next to nothing to come early.
 package initgc
 
 import (

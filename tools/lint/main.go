@@ -1,8 +1,8 @@
 // Lint is the tool behind `go vet -vettool` in make lint: the checks of vet and of staticcheck, in one pass over the code.
 //
-// Run by themselves, both type-check and summarize every dependency, Kubernetes' servers included, and staticcheck builds
-// the SSA form of all of it: six minutes of a CI without caches. Here dependencies are only asked which of their
-// functions are like Printf, and what is deprecated.
+// On their own, both type-check and summarize every dependency, including Kubernetes' servers, and staticcheck builds the
+// SSA form of all of it, which takes six minutes without caches. Here, dependencies are only searched for functions like
+// Printf and for deprecations.
 package main
 
 import (

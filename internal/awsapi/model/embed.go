@@ -51,16 +51,17 @@ var loaders = sync.OnceValue(func() map[string]func() (*Service, error) {
 	return out
 })
 
-// Name returns the name of a model by that name or its SDK package's, or false if there is no such model.
+// Name returns the name of the model with that name or that SDK package name. It returns false if there is none.
 func Name(name string) (string, bool) {
-	found, ok := names()[name]
-	return found, ok
+	h, ok := headsByName()[name]
+	return h.Name, ok
 }
 
-var names = sync.OnceValue(func() map[string]string {
-	out := map[string]string{}
+// headsByName holds each head under the model's name and its SDK package's.
+var headsByName = sync.OnceValue(func() map[string]MetadataRecord {
+	out := map[string]MetadataRecord{}
 	for _, h := range heads() {
-		out[h.Name], out[h.Package] = h.Name, h.Name
+		out[h.Name], out[h.Package] = h, h
 	}
 	return out
 })
@@ -95,17 +96,9 @@ func BySigningName(name string) []string {
 // SigningName returns the service name in the credential scope of requests to a service, which is given by its model
 // name or its SDK package name. It returns false if there is no such model.
 func SigningName(service string) (string, bool) {
-	name, ok := signingNames()[service]
-	return name, ok
+	h, ok := headsByName()[service]
+	return h.signingName(), ok
 }
-
-var signingNames = sync.OnceValue(func() map[string]string {
-	out := map[string]string{}
-	for _, h := range heads() {
-		out[h.Name], out[h.Package] = h.signingName(), h.signingName()
-	}
-	return out
-})
 
 func (m *MetadataRecord) signingName() string { return cmp.Or(m.SigningName, m.EndpointPrefix) }
 

@@ -16,10 +16,10 @@ import (
 )
 
 // A registry holds the declared services by the names of their models. A service is bound to its model when it is first
-// needed: to parse all models takes longer than everything else that the daemon does before it is ready.
+// needed, because parsing all models takes longer than anything else the daemon does before it is ready.
 type registry struct {
 	services map[string]func() *service
-	unsigned []string // the services some of whose operations need no signature
+	unsigned []string // services with operations that need no signature
 }
 
 type service struct {
@@ -38,7 +38,7 @@ type operation struct {
 	readOnly    bool
 	input       reflect.Type // the SDK's input struct
 	method      reflect.Value
-	dryRun      []int                       // index of the input's DryRun field, or nil if there is none
+	dryRun      []int                       // the index of the input's DryRun field; nil if it has none
 	constraints *wire.Constraints           // the service's
 	before      func(context.Context) error // the service's Before; nil if it has none
 	// handlesDryRun reports that the handler answers a dry run itself.

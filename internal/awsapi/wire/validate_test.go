@@ -96,7 +96,7 @@ func TestValidate(t *testing.T) {
 		{"a zero that was not sent", "autoscaling.DescribeScalingActivities", &awsautoscaling.DescribeScalingActivitiesInput{}, "", ""},
 		{"an empty enumeration", "ssm.PutParameter", &awsssm.PutParameterInput{Name: name, Value: name}, "Tier",
 			"ValidationException: 1 validation error detected: Value '' at 'tier" + failed + "Member must satisfy enum value set: [Standard, Advanced, Intelligent-Tiering]"},
-		{"of a query protocol it is none", "elbv2.CreateTargetGroup", &awselbv2.CreateTargetGroupInput{Name: name, ProtocolVersion: aws.String("")}, "ProtocolVersion", ""},
+		{"an empty enumeration value counts as absent in query protocols", "elbv2.CreateTargetGroup", &awselbv2.CreateTargetGroupInput{Name: name, ProtocolVersion: aws.String("")}, "ProtocolVersion", ""},
 		{"none", "ssm.PutParameter", &awsssm.PutParameterInput{Name: name, Value: name}, "", ""},
 		{"EC2 names the first", "ec2.CreateTags", &awsec2.CreateTagsInput{Tags: []ec2types.Tag{}}, "", "MissingParameter: The request must contain the parameter ResourceId"},
 		{"EKS judges itself", "eks.ListClusters", &awseks.ListClustersInput{MaxResults: aws.Int32(1000)}, "", ""},
