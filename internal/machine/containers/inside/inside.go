@@ -7,8 +7,12 @@
 // the machine's programs. There are many machines, so this process is a small program (tools/nodebin/machine).
 //
 // Both serve a unix socket. A connection carries one request and one response, each as a JSON frame, with open files passed
-// alongside. Used by package machine/containers, cmd/drydock and tools/nodebin/machine. It does not know EC2, Kubernetes or
-// the network's rules.
+// alongside.
+//
+// Files named host… are the host's: its root file system, the machines that it starts, their network, and the layers of images.
+// Files named machine…, and those about what runs there, are the machine's.
+//
+// Used by package machine/containers, cmd/drydock and tools/nodebin/machine. It does not know EC2, Kubernetes or the network's rules.
 package inside
 
 import (
