@@ -73,8 +73,12 @@ func (r *Runtime) startHost() error {
 		spec.Executable = "/proc/self/exe"
 	}
 	var listener, group, folder, programs *os.File
+	leave := func() error { return nil }
 	spec.Config = func() ([]byte, error) {
 		closeFiles(listener, group, folder, programs)
+		if err := leave(); err != nil { // of a host that could not be started
+			return nil, err
+		}
 		// A host that has ended, or whose daemon was killed, has left its groups, which have controllers.
 		err := r.cleanUp()
 		if err != nil {
@@ -83,9 +87,11 @@ func (r *Runtime) startHost() error {
 		if folder, err = tree(filepath.Join(r.cfg.Dir, diskDir)); err != nil {
 			return nil, err
 		}
-		if err := enter(images); err != nil {
+		entered, err := enter(images)
+		if err != nil {
 			return nil, err
 		}
+		leave = entered
 		if programs, err = programTree(); err != nil {
 			return nil, err
 		}
@@ -98,6 +104,11 @@ func (r *Runtime) startHost() error {
 		return config, nil
 	}
 	spec.Files = func() []*os.File { return []*os.File{folder, listener, programs} }
+	spec.OnStart = func(int) {
+		if err := leave(); err != nil {
+			r.cfg.Log.Warn("mounts of this machine stay in use until the daemon ends", "err", err)
+		}
+	}
 	spec.Attr = func(a *syscall.SysProcAttr) {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: probe.IDs}}
 		a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
@@ -113,13 +124,42 @@ func (r *Runtime) startHost() error {
 
 // enter makes a folder, as a read-only mount, the working folder of this thread, whose mount namespace becomes its own. A process with
 // a user namespace of its own that the thread starts gets a copy of the mount that the kernel never lets it make writable, although
-// it may own what is there. It is for the goroutine of a supervisor, whose thread runs nothing else and ends with it.
+// it may own what is there. The result takes the thread back, so that nothing keeps copies of the real machine's mounts. It is for the
+// goroutine of a supervisor, whose thread runs nothing else and ends with it.
 // https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
-func enter(dir string) error {
-	runtime.LockOSThread() // never unlocked: nothing else may run in this namespace
-	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		return os.NewSyscallError("unshare", err)
+func enter(dir string) (leave func() error, err error) {
+	runtime.LockOSThread() // never unlocked: the thread has a root and a working folder of its own
+	home, err := os.Open("/proc/thread-self/ns/mnt")
+	if err != nil {
+		return nil, err
 	}
+	root, err := os.Open("/")
+	if err != nil {
+		return nil, errors.Join(err, home.Close())
+	}
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return nil, errors.Join(os.NewSyscallError("unshare", err), home.Close(), root.Close())
+	}
+	leave = sync.OnceValue(func() error {
+		defer home.Close()
+		defer root.Close()
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNS); err != nil {
+			return os.NewSyscallError("setns", err)
+		}
+		// The root is now that of the namespace, which may not be the daemon's.
+		if err := unix.Fchdir(int(root.Fd())); err != nil {
+			return os.NewSyscallError("fchdir", err)
+		}
+		return os.NewSyscallError("chroot", unix.Chroot("."))
+	})
+	if err := shadow(dir); err != nil {
+		return nil, errors.Join(err, leave())
+	}
+	return leave, nil
+}
+
+// shadow makes a folder, as a read-only mount that is made over it, the working folder of this thread.
+func shadow(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return os.NewSyscallError("mount", err)
 	}

@@ -3,13 +3,16 @@ package containers_test
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,6 +20,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/drydock-dev/drydock/internal/machine/containers"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
@@ -306,4 +313,202 @@ func TestLayersGoWithTheirMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	folders(t, dir, chain(two))
+}
+
+// The daemon is killed while it removes a layer. The next one removes the rest, and an image with that layer has all of it again.
+func TestARemovalIsTakenUpAgain(t *testing.T) {
+	needContainers(t)
+	const files = 4000
+	entries := make([]tar.Header, files)
+	for i := range entries {
+		entries[i] = file(fmt.Sprintf("f%d", i))
+	}
+	large, small := layer(t, entries...), layer(t, file("small"))
+	if dir := os.Getenv(daemonDir); dir != "" { // this is the daemon
+		r := newRuntime(t, dir)
+		a := start(t, r, instance("i-a", "10.0.0.11"))
+		load(t, r, "web:1", large)
+		shared(t, dir)
+		load(t, r, "web:1", small)
+		shared(t, dir)
+		if err := errors.Join(a.Stop(t.Context(), true), r.RemoveDisk("i-a")); err != nil {
+			t.Fatal(err)
+		}
+		select {}
+	}
+	dir, disturbed := "", false
+	for i := 0; i < 5 && !disturbed; i++ {
+		dir = t.TempDir()
+		disturbed = disturbRemoval(t, dir, chain(large))
+	}
+	if !disturbed {
+		t.Fatal("the layer was removed too fast to be disturbed")
+	}
+	r := newRuntime(t, dir)
+	b := start(t, r, instance("i-b", "10.0.0.12"))
+	folders(t, dir, chain(small))
+	load(t, r, "large:1", large)
+	if n := shared(t, dir); n > 0 {
+		t.Fatalf("%d archives were refused", n)
+	}
+	folders(t, dir, chain(large), chain(small))
+	if got := run(t, b, "sh", "-c", "ls /opt/drydock/images/"+layers.Dir+"/"+chain(large)+"/"+layers.Files+" | wc -l"); strings.TrimSpace(got) != fmt.Sprint(files) {
+		t.Errorf("the layer has %s files, want %d", got, files)
+	}
+}
+
+// disturbRemoval lets this test's daemon run, kills it when it removes a layer, and reports whether some of the layer is left.
+func disturbRemoval(t *testing.T, dir, layer string) bool {
+	t.Helper()
+	daemon := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
+	daemon.Env = append(os.Environ(), daemonDir+"="+dir)
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = daemon.Process.Kill() // it may have ended
+		_ = daemon.Wait()         // it was killed
+	}()
+	whole, removing := filepath.Join(dir, "images", layers.Dir, layer), filepath.Join(dir, "images", layers.Dir, ".removed-"+layer)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	seen := false
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
+		if _, err := os.Stat(whole); err == nil {
+			seen = true
+			continue
+		}
+		if seen {
+			if err := daemon.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = daemon.Wait()
+			left, err := os.ReadDir(filepath.Join(removing, layers.Files))
+			return err == nil && len(left) > 0
+		}
+	}
+	t.Fatal("the layer is not removed")
+	return false
+}
+
+// containerdConfig is what containerd needs to import images.
+const containerdConfig = `version = 3
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true
+[plugins."io.containerd.snapshotter.v1.overlayfs"]
+  reserve = true
+`
+
+// A shared layer takes its size of the disk of each machine, once, and nothing of the real disk. An image that does not fit is not
+// there, and takes nothing.
+func TestSharedLayersCountOnDisks(t *testing.T) {
+	needDisks(t)
+	dir := t.TempDir()
+	r := newRuntime(t, dir)
+	in := instance("i-a", "10.0.0.11")
+	in.DiskGiB = 1
+	a := start(t, r, in).(*containers.Machine)
+	if err := errors.Join(a.Write(t.Context(), "/etc/containerd/config.toml", []byte(containerdConfig), 0o644), a.StartProgram(t.Context(), "containerd", nil)); err != nil {
+		t.Fatal(err)
+	}
+	const slack = 8 // MiB of containerd's own files
+	used := func() (mib int) {
+		t.Helper()
+		if _, err := fmt.Sscan(run(t, a, "sh", "-c", "sync /var; echo $((($(stat -f -c '(%b - %f) * %S' /var)) >> 20))"), &mib); err != nil {
+			t.Fatal(err)
+		}
+		return mib
+	}
+	takes := func(want int) {
+		t.Helper()
+		eventually(t, func() error {
+			if got := used(); got < want || got > want+slack {
+				return fmt.Errorf("%d MiB of the disk are used, want %d", got, want)
+			}
+			return nil
+		})
+	}
+	imported := func(n int) {
+		t.Helper()
+		eventually(t, func() error {
+			if got := run(t, a, "sh", "-c", "ls /var/lib/drydock/imported 2>/dev/null; true"); strings.Count(got, ".done") != n || strings.Contains(got, ".error") {
+				return fmt.Errorf("imported: %q, want %d", got, n)
+			}
+			return nil
+		})
+	}
+	large := func(name string, mib int64) []byte {
+		h := file(name)
+		h.Size = mib << 20
+		return layer(t, h)
+	}
+	imported(0)
+	before := used()
+	real, _ := allocated(t, dir, "i-a")
+	one, two := large("one", 64), large("two", 32)
+	load(t, r, "one:1", one)
+	imported(1)
+	takes(before + 64)
+	load(t, r, "both:1", one, two)
+	imported(2)
+	takes(before + 96)
+	if now, _ := allocated(t, dir, "i-a"); now > real+24 {
+		t.Errorf("the machine's disk has grown from %d to %d MiB of the real one", real, now)
+	}
+
+	remove := func(image string) {
+		t.Helper()
+		conn, err := grpc.NewClient("passthrough:///containerd", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return a.Unix(ctx, "/run/containerd/containerd.sock")
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := runtimeapi.NewImageServiceClient(conn).RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: image}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove("docker.io/library/one:1") // its layer is also that of the other image
+	takes(before + 96)
+	remove("docker.io/library/both:1")
+	takes(before)
+
+	free := 0
+	if _, err := fmt.Sscan(run(t, a, "sh", "-c", "echo $((($(stat -f -c '%a * %S' /var)) >> 20))"), &free); err != nil {
+		t.Fatal(err)
+	}
+	run(t, a, "fallocate", "-l", fmt.Sprintf("%dM", free-40), "/home/filler")
+	full := used()
+	load(t, r, "more:1", large("more", 64))
+	eventually(t, func() error {
+		if got := run(t, a, "cat", "/var/log/containerd.log"); !strings.Contains(got, "no space left on device") {
+			return errors.New("the image fits")
+		}
+		return nil
+	})
+	imported(2)
+	takes(full)
+	run(t, a, "rm", "/home/filler")
+	imported(3)
+	takes(before + 64)
+}
+
+// The thread that starts the host had copies of this machine's mounts, which would have been in use until the daemon ends.
+func TestNoThreadKeepsMounts(t *testing.T) {
+	needContainers(t)
+	start(t, newRuntime(t, t.TempDir()), instance("i-a", "10.0.0.11"))
+	home, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, err := filepath.Glob("/proc/self/task/*/ns/mnt")
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("%d threads, %v", len(threads), err)
+	}
+	for _, name := range threads {
+		if ns, err := os.Readlink(name); err == nil && ns != home { // otherwise it has ended
+			t.Errorf("%s is %s, not %s", name, ns, home)
+		}
+	}
 }
