@@ -61,9 +61,9 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 	targets, ok := imagestore.Targets(in, taggingOf(in), func(registry, name string) string {
 		return scope{regional.At(cmp.Or(registry, call.Account), call.Region)}.arn(name)
 	})
-	if isOnBehalf(ctx) {
+	if _, creates := in.(*awsecr.CreateRepositoryInput); creates {
 		for i := range targets {
-			targets[i].New = false // new resources have no policies, but this repository has the registry policy
+			targets[i].New = false // new resources have no policies, but repositories have the registry policy
 		}
 	}
 	return targets, ok

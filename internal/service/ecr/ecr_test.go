@@ -424,6 +424,30 @@ func TestRegistrySettings(t *testing.T) {
 	testkit.WantError(t, err, "PullThroughCacheRuleNotFoundException", "")
 }
 
+// A registry policy of scope V2 decides who may create repositories, one of V1 only whether ECR may do so for the caller.
+func TestRegistryPolicyOfCreation(t *testing.T) {
+	a := newWorld(t).account(t)
+	ctx := t.Context()
+	allowed, denied := a.user("allowed", ""), a.user("denied", `{"Statement":{"Effect":"Allow","Action":"ecr:*","Resource":"*"}}`)
+	statement := func(effect, user string) string {
+		return `{"Sid":"` + user + `","Effect":"` + effect + `","Principal":{"AWS":"arn:aws:iam::` + a.id + `:user/` + user + `"},"Action":"ecr:CreateRepository","Resource":"arn:aws:ecr:us-east-1:` + a.id + `:repository/*"}`
+	}
+	testkit.Must(a.c.PutRegistryPolicy(ctx, &awsecr.PutRegistryPolicyInput{PolicyText: aws.String(`{"Version":"2012-10-17","Statement":[` + statement("Allow", "allowed") + "," + statement("Deny", "denied") + "]}")}))(t)
+	create := func(c *awsecr.Client, name string) error {
+		_, err := c.CreateRepository(ctx, &awsecr.CreateRepositoryInput{RepositoryName: &name})
+		return err
+	}
+	testkit.WantError(t, create(denied, "app"), "AccessDeniedException", "with an explicit deny in a resource-based policy")
+	if err := create(allowed, "app"); err != nil {
+		t.Error(err)
+	}
+	testkit.Must(a.c.PutAccountSetting(ctx, &awsecr.PutAccountSettingInput{Name: aws.String("REGISTRY_POLICY_SCOPE"), Value: aws.String("V1")}))(t)
+	testkit.WantError(t, create(allowed, "web"), "AccessDeniedException", "because no identity-based policy allows")
+	if err := create(denied, "web"); err != nil {
+		t.Error(err)
+	}
+}
+
 // Policies of repositories and registries are evaluated together with the caller's own.
 func TestPoliciesDecide(t *testing.T) {
 	w := newWorld(t)
