@@ -231,13 +231,11 @@ func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance
 				return fmt.Errorf("stopping %s for its reboot: %w", k.ID, err)
 			}
 		}
-	}
-	if i.RootTask != "" {
-		if err := s.completeRootTask(ctx, k, i); err != nil {
-			return fmt.Errorf("replacing the root volume of %s: %w", k.ID, err)
+		if i.RootTask != "" {
+			if err := s.replaceDisk(k, i); err != nil {
+				return fmt.Errorf("replacing the root volume of %s: %w", k.ID, err)
+			}
 		}
-	}
-	if s.machines != nil {
 		m, err := s.machine(resource.KeyScope(k), i)
 		if err != nil {
 			return err
@@ -246,6 +244,11 @@ func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance
 			return fmt.Errorf("starting %s: %w", k.ID, err)
 		}
 		now.machine, _ = s.machines.Machine(k.ID)
+	}
+	if i.RootTask != "" {
+		if err := s.completeRootTask(ctx, k, i); err != nil {
+			return fmt.Errorf("completing the replacement of the root volume of %s: %w", k.ID, err)
+		}
 	}
 	s.booted.set(k, now)
 	return nil

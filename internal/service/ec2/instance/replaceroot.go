@@ -27,8 +27,8 @@ type RootTask struct {
 	ID, InstanceID      string
 	SnapshotID, ImageID string `json:",omitempty"` // the source, or both empty for the volume's own snapshot
 	OldVolume           string
-	DeleteOld           bool `json:",omitempty"`
-	Started             time.Time
+	DeleteOld           bool      `json:",omitempty"`
+	Started             time.Time // to the nanosecond: it is the order of the tasks
 	Completed           time.Time `json:",omitzero"`
 	Tags                tag.Set   `json:",omitempty"`
 }
@@ -48,6 +48,15 @@ func (t RootTask) state(r store.Reader, sc resource.Scope) ec2types.ReplaceRootV
 		return ec2types.ReplaceRootVolumeTaskStateFailedDetached
 	}
 	return ec2types.ReplaceRootVolumeTaskStateInProgress
+}
+
+// current returns a task with its state. The task may have completed after t was read and before its instance was.
+func (t RootTask) current(r store.Reader, sc resource.Scope) ec2types.ReplaceRootVolumeTask {
+	state := t.state(r, sc)
+	if now, err := RootTasks.Get(r, sc.Key(t.ID)); state == ec2types.ReplaceRootVolumeTaskStateFailedDetached && err == nil {
+		t, state = now, now.state(r, sc)
+	}
+	return t.sdk(state)
 }
 
 func (t RootTask) sdk(state ec2types.ReplaceRootVolumeTaskState) ec2types.ReplaceRootVolumeTask {
@@ -86,7 +95,7 @@ func (s *Service) CreateReplaceRootVolumeTask(ctx context.Context, in *awsec2.Cr
 		}
 		*t = RootTask{
 			ID: ids.Resource("replacevol"), InstanceID: i.ID, SnapshotID: aws.ToString(in.SnapshotId), ImageID: aws.ToString(in.ImageId),
-			DeleteOld: aws.ToBool(in.DeleteReplacedRootVolume), Started: s.Now(), Tags: tags,
+			DeleteOld: aws.ToBool(in.DeleteReplacedRootVolume), Started: s.Clock.Now().UTC(), Tags: tags,
 		}
 		source, err := s.rootSource(tx, sc, &i, t)
 		if err != nil {
@@ -176,20 +185,20 @@ func (s *Service) rootSource(tx *store.Tx, sc resource.Scope, i *record.Instance
 	return storage.RootSource{SnapshotID: s.volume(sc, *i, i.RootDevice).SnapshotID}, nil
 }
 
-// completeRootTask gives a machine that is off its new root volume.
-func (s runner) completeRootTask(ctx context.Context, k store.Key, i record.Instance) error {
-	sc := resource.KeyScope(k)
-	t, err := RootTasks.Get(s.Store, sc.Key(i.RootTask))
+// replaceDisk gives a machine that is off its new root volume.
+func (s runner) replaceDisk(k store.Key, i record.Instance) error {
+	t, err := RootTasks.Get(s.Store, resource.KeyScope(k).Key(i.RootTask))
 	if err != nil {
 		return err
 	}
-	if s.machines != nil {
-		if err := s.machines.ReplaceDisk(i.ID, t.SnapshotID); err != nil {
-			return err
-		}
-	}
+	return s.machines.ReplaceDisk(i.ID, t.SnapshotID)
+}
+
+// completeRootTask completes the task of a machine that has started with its new root volume. Only then is it successful:
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReplaceRootVolumeTask.html
+func (s runner) completeRootTask(ctx context.Context, k store.Key, i record.Instance) error {
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
-		if err := RootTasks.Update(tx, sc.Key(t.ID), func(t *RootTask) error { t.Completed = s.Now(); return nil }); err != nil {
+		if err := RootTasks.Update(tx, resource.KeyScope(k).Key(i.RootTask), func(t *RootTask) error { t.Completed = s.Now(); return nil }); err != nil {
 			return err
 		}
 		return record.Instances.Update(tx, k, func(i *record.Instance) error { i.RootTask = ""; return nil })
@@ -206,6 +215,6 @@ func (s *Service) DescribeReplaceRootVolumeTasks(ctx context.Context, in *awsec2
 		return nil, err
 	}
 	return &awsec2.DescribeReplaceRootVolumeTasksOutput{NextToken: next, ReplaceRootVolumeTasks: resource.Map(found, func(t RootTask) ec2types.ReplaceRootVolumeTask {
-		return t.sdk(t.state(s.Store, sc))
+		return t.current(s.Store, sc)
 	})}, nil
 }
