@@ -161,7 +161,7 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 	before := befores[0]
 	r.was = o.request(rt.ctx, &rec, &before)
 	changed := r.differences()
-	unfinished := again || rec.Status == cloudformationtypes.ResourceStatusUpdateFailed
+	unfinished := again || rec.Status == cloudformationtypes.ResourceStatusUpdateFailed || rec.Status == cloudformationtypes.ResourceStatusDeleteFailed
 	set := func(rec *resourceRecord) {
 		rec.DependsOn, rec.DeletionPolicy, rec.UpdateReplacePolicy, rec.Metadata, rec.Tags = d.DependsOn, d.DeletionPolicy, d.UpdateReplacePolicy, metadata, o.rec.Tags
 		rec.UpdatePolicy = r.updatePolicy
@@ -228,6 +228,7 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 func (rec *resourceRecord) remember() {
 	if rec.Old == nil {
 		rec.Old = new(rec.resourceState)
+		rec.Undeclared = rec.Status == cloudformationtypes.ResourceStatusDeleteFailed
 	}
 }
 
@@ -394,6 +395,12 @@ func (o *operation) restore(ctx context.Context, id string) bool {
 			rec.Discarded = append(rec.Discarded, discardRecord{resourceState: rec.resourceState})
 		}
 		rec.resourceState, rec.Old, rec.Replaced, rec.Step = old, nil, false, o.step
+	}
+	if rec.Undeclared {
+		return o.note(id, false, func(rec *resourceRecord) {
+			back(rec)
+			rec.Status, rec.OldGone, rec.Restored, rec.Undeclared = cloudformationtypes.ResourceStatusDeleteFailed, false, false, false
+		}) == nil
 	}
 	if rec.OldGone && !slices.Contains(o.rec.Skip, id) {
 		return o.concluded(ctx, id, o.restoreDeleted(ctx, rec))

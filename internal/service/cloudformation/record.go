@@ -139,6 +139,9 @@ type resourceRecord struct {
 	// rollback recreates it.
 	OldGone  bool `json:",omitempty"`
 	Restored bool `json:",omitempty"`
+	// Undeclared is true if the version before the update does not have the resource, whose deletion had failed. A rollback
+	// does not restore it, and cleans it up.
+	Undeclared bool `json:",omitempty"`
 	// Discarded are physical resources that are deleted when the operation cleans up.
 	Discarded []discardRecord `json:",omitempty"`
 	// Rolling is set while the instances of a group are being replaced.

@@ -135,7 +135,7 @@ func (rec *resourceRecord) forget() {
 	if rec.Old != nil && rec.Replaced && !rec.OldGone {
 		rec.Discarded = append(rec.Discarded, discardRecord{*rec.Old, rec.Old.UpdateReplacePolicy == "Retain"})
 	}
-	rec.Old, rec.Replaced, rec.OldGone, rec.Restored = nil, false, false, false
+	rec.Old, rec.Replaced, rec.OldGone, rec.Restored, rec.Undeclared = nil, false, false, false, false
 }
 
 // undoes reports whether the operation rolls back a creation or an update.

@@ -336,6 +336,58 @@ func TestContinueUpdateRollback(t *testing.T) {
 	w.want(t, id, "DELETE_COMPLETE")
 }
 
+// TestUndeletedResourceComesBack declares a queue again after an update that could not delete it. If the queue has been
+// deleted by hand since, that update fails, and its rollback deletes what is left instead of restoring the queue.
+func TestUndeletedResourceComesBack(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	api := &refuser{API: w.front}
+	cancel, ended := w.run(api)
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	queue := func(delay int) string {
+		return fmt.Sprintf("Resources: {A: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: with}}, Q: {Type: AWS::SQS::Queue, Properties: {DelaySeconds: %d}}}\nOutputs: {URL: {Value: !Ref Q}}", delay)
+	}
+	without := "Resources: {A: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: without}}}"
+	var id string
+	status := func() cloudformationtypes.ResourceStatus {
+		return testkit.Must(w.DescribeStackResource(ctx, &awscloudformation.DescribeStackResourceInput{StackName: &id, LogicalResourceId: aws.String("Q")}))(t).StackResourceDetail.ResourceStatus
+	}
+	undeleted := func() {
+		api.refuse.Store(func(in any) error {
+			if _, ok := in.(*awssqs.DeleteQueueInput); ok {
+				return awserr.New("AccessDenied", "not now")
+			}
+			return nil
+		})
+		w.update(t, id, without, "UPDATE_COMPLETE")
+		if got := status(); got != "DELETE_FAILED" {
+			t.Fatalf("Q is %s", got)
+		}
+		api.refuse.Store(func(any) error { return nil })
+	}
+	id = w.create(t, "undeleted", queue(1))
+	url := w.outputs(w.want(t, id, "CREATE_COMPLETE"))["URL"]
+
+	undeleted()
+	st, _ := w.update(t, id, queue(1), "UPDATE_COMPLETE")
+	if got := status(); got != "UPDATE_COMPLETE" || w.outputs(st)["URL"] != url {
+		t.Errorf("Q is %s, with outputs %v", got, w.outputs(st))
+	}
+
+	undeleted()
+	testkit.Must(awssqs.NewFromConfig(w.cfg).DeleteQueue(ctx, &awssqs.DeleteQueueInput{QueueUrl: &url}))(t)
+	_, script := w.update(t, id, queue(2), "UPDATE_ROLLBACK_COMPLETE")
+	if !strings.Contains(script, "Q UPDATE_FAILED") || !strings.HasSuffix(script, "S UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS\nQ DELETE_IN_PROGRESS\nQ DELETE_COMPLETE\nS UPDATE_ROLLBACK_COMPLETE") {
+		t.Error(script)
+	}
+	st, _ = w.update(t, id, queue(2), "UPDATE_COMPLETE")
+	if again := w.outputs(st)["URL"]; again == "" || again == url || status() != "CREATE_COMPLETE" {
+		t.Errorf("Q is %s, with outputs %v", status(), w.outputs(st))
+	}
+}
+
 // A refuser is an API that fails the calls for which refuse returns an error.
 type refuser struct {
 	awsapi.API
