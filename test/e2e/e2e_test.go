@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,6 +68,7 @@ func runScripts(t *testing.T, dir string, limit time.Duration, more func(*testsc
 			"image":      programImage,
 			"startother": startOther,
 			"internet":   internet,
+			"logged":     logged,
 		},
 	})
 }
@@ -175,7 +177,7 @@ func setup(env *testscript.Env, bin string, most time.Duration) error {
 		if tt, ok := env.T().(interface{ Failed() bool }); ok && tt.Failed() {
 			logs(data, env.T().Log)
 		}
-		if found := errorLines(data); found != nil {
+		if found := unexpected(data); len(found) > 0 {
 			env.T().Fatal("the daemon logged errors:\n" + strings.Join(found, ""))
 		}
 	})
@@ -221,8 +223,19 @@ func endAll(data string) {
 	}
 }
 
-// errorLines returns the lines of level ERROR in the log of the last daemon of a data folder, as each begins a new log. Such a
-// line fails the script, as it fails the tests of packages (testlog).
+// expected has the pattern of the errors that the last daemon of a data folder has logged because its script caused them.
+var expected sync.Map
+
+// unexpected returns the lines of level ERROR in the log of the last daemon of a data folder, as each begins a new log, except
+// those that its script expects. Such a line fails the script, as it fails the tests of packages (testlog).
+func unexpected(data string) []string {
+	found := errorLines(data)
+	if re, ok := expected.Load(data); ok {
+		found = slices.DeleteFunc(found, re.(*regexp.Regexp).MatchString)
+	}
+	return found
+}
+
 func errorLines(data string) (found []string) {
 	log, _ := os.ReadFile(filepath.Join(data, "drydock.log")) // a script may start no daemon
 	for line := range bytes.Lines(log) {
@@ -231,6 +244,27 @@ func errorLines(data string) (found []string) {
 		}
 	}
 	return found
+}
+
+// noErrors fails the script if the last daemon of a data folder has logged unexpected errors.
+func noErrors(ts *testscript.TestScript, data string) {
+	if found := unexpected(data); len(found) > 0 {
+		ts.Fatalf("the daemon logged errors:\n%s", strings.Join(found, ""))
+	}
+}
+
+// logged PATTERN expects errors of the running daemon that match, of which there must be one already.
+func logged(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: logged PATTERN")
+	}
+	re, err := regexp.Compile(args[0])
+	ts.Check(err)
+	data := ts.Getenv("DRYDOCK_DATA_DIR")
+	if found := errorLines(data); !slices.ContainsFunc(found, re.MatchString) {
+		ts.Fatalf("no error in the log matches:\n%s", strings.Join(found, ""))
+	}
+	expected.Store(data, re)
 }
 
 // logs shows the ends of all logs of a data folder.
@@ -271,6 +305,9 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if runtime := os.Getenv("NODE_RUNTIME"); runtime != "" { // to play a script on nodes that run containers
 		args = append([]string{"--node-runtime", runtime}, args...)
 	}
+	data := ts.Getenv("DRYDOCK_DATA_DIR")
+	noErrors(ts, data) // of the daemon before
+	expected.Delete(data)
 	ts.Check(ts.Exec("drydock", append([]string{"up", "-d", "--port", port, "--warm-spares", "0"}, args...)...))
 	i := readInfo(ts)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(i.URL, "http://"))
@@ -279,7 +316,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	var vars map[string]string
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 	defer cancel()
-	b, err := program(ctx, ts.Getenv("DRYDOCK_BIN"), "env", "--output", "json", "--data-dir", ts.Getenv("DRYDOCK_DATA_DIR")).Output()
+	b, err := program(ctx, ts.Getenv("DRYDOCK_BIN"), "env", "--output", "json", "--data-dir", data).Output()
 	ts.Check(err)
 	ts.Check(json.Unmarshal(b, &vars))
 	for k, v := range vars {
@@ -296,7 +333,8 @@ func startOther(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() {
 		down(bin, data, func(a ...any) { ts.Logf("%s", fmt.Sprint(a...)) })
 		logs(data, func(a ...any) { ts.Logf("%s", fmt.Sprint(a...)) })
-		os.RemoveAll(data)
+		defer os.RemoveAll(data)
+		noErrors(ts, data)
 	})
 	ts.Setenv("OTHER_DATA_DIR", data)
 	ts.Check(ts.Exec("drydock", append([]string{"up", "-d", "--port", "0", "--warm-spares", "0", "--data-dir", data}, args...)...))
