@@ -122,12 +122,13 @@ Pods of Fargate profiles run on simulated machines, or on machines that run cont
 
 ## Network policies
 
-Nodes that run containers enforce NetworkPolicies (docs/running.md). These parts are missing:
+Nodes that run containers enforce NetworkPolicies and ClusterNetworkPolicies (docs/running.md). These parts differ from AWS or are missing:
 
 - The mode ` + "`strict`" + ` on a new node until its agent has started: the first pods there may send and receive everything for a moment. On EKS they wait.
-- ClusterNetworkPolicies and ApplicationNetworkPolicies, and with them domain names: their types do not exist, so kubectl refuses them.
+- ApplicationNetworkPolicies, which EKS Auto Mode has: their type does not exist, so kubectl refuses them.
+- A ClusterNetworkPolicy for peers in several namespaces is resolved for all of them. EKS's controller looks at the first peer of a rule of ingress to find the namespaces, so there a rule may lack others.
 - Policies for IPv6, and policies on nodes of EKS Auto Mode: these have no effect.
-- The maximum size of a PolicyEndpoint, beyond which EKS writes several for one policy. Here there is always one.
+- The maximum size of a PolicyEndpoint, beyond which EKS writes several for one policy. Here there is always one. The same is true of ClusterPolicyEndpoints.
 - Repairs of PolicyEndpoints that a user changes or deletes: they are written again only when their contents have to change.
 - ` + "`drydock why reach`" + ` knows policies between addresses of pods, but no addresses of Services.
 `

@@ -108,7 +108,7 @@ egress: [{to: [{podSelector: {matchLabels: {app: web}}}]}]}`)
 	}
 	hostile.PodSelectorEndpoints = append(hostile.PodSelectorEndpoints, Pod{HostIP: "10.0.0.1", PodIP: "; flush ruleset"}, Pod{HostIP: "10.0.0.2", PodIP: "10.0.0.99"})
 	local := func(ip string) bool { return ip == "10.0.0.1" }
-	got := Ruleset([]Spec{one, two, hostile}, local, false)
+	got := Policies{Namespaced: []Spec{one, two, hostile}}.Ruleset(local)
 	chain := func(name string) string {
 		t.Helper()
 		_, rest, ok := strings.Cut(got, "\tchain "+name+" {\n")
@@ -119,30 +119,31 @@ egress: [{to: [{podSelector: {matchLabels: {app: web}}}]}]}`)
 		return strings.ReplaceAll(body, "\t\t", "")
 	}
 	for name, want := range map[string]string{
-		"ingress_10_0_0_13": `ip saddr 10.0.0.11/32 tcp dport 5432 return
-ip saddr 10.0.0.12/32 tcp dport 5432 return
+		"ingress_10_0_0_13": `ip saddr { 10.0.0.11, 10.0.0.12 } tcp dport 5432 return
 ip saddr 10.0.0.0/16 ip saddr != 10.0.1.0/24 ip saddr != 10.0.2.0/24 udp dport 1-9 return
 ip saddr 10.0.0.0/16 ip saddr != 10.0.1.0/24 ip saddr != 10.0.2.0/24 ip protocol udp return
 drop
 `,
-		"egress_10_0_0_13":  "ip daddr 10.0.0.11/32 return\nip daddr 10.0.0.12/32 return\ndrop\n",
-		"ingress_10_0_0_11": "ip saddr 10.0.0.11/32 tcp dport 5432 return\nip saddr 10.0.0.12/32 tcp dport 5432 return\ndrop\n",
+		"egress_10_0_0_13":  "ip daddr { 10.0.0.11, 10.0.0.12 } return\ndrop\n",
+		"ingress_10_0_0_11": "ip saddr { 10.0.0.11, 10.0.0.12 } tcp dport 5432 return\ndrop\n",
+		"egress":            "ip saddr { 10.0.0.11, 10.0.0.12, 10.0.0.13 } ip daddr 10.0.0.1 return\nip saddr vmap @egress_admin\ngoto egress_namespaced\n",
+		"egress_namespaced": "ip saddr vmap @egress_pods\nip saddr vmap @egress_baseline\ngoto egress_default\n",
+		"egress_default":    "",
 	} {
 		if diff := cmp.Diff(want, chain(name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if strings.Contains(got, "flush") || strings.Contains(got, "10_0_0_99") || !strings.Contains(got, "elements = { 10.0.0.13 : jump egress_10_0_0_13 }") {
+	if strings.Contains(got, "flush") || strings.Contains(got, "10_0_0_99") || !strings.Contains(got, "elements = { 10.0.0.11 : return, 10.0.0.12 : return, 10.0.0.13 : goto egress_10_0_0_13 }") {
 		t.Error(got)
 	}
-	if strict := Ruleset([]Spec{one, hostile}, local, true); strings.Contains(got, "eni") || !strings.Contains(strict, "\t\tiifname \"eni*\" ip saddr != { 10.0.0.13 } drop\n\t\tip saddr vmap @egress\n") ||
-		!strings.Contains(strict, "\t\toifname \"eni*\" ip daddr != { 10.0.0.13 } drop\n\t\tip daddr vmap @ingress\n") {
-		t.Error(strict)
+	got = Policies{Strict: true}.Ruleset(local)
+	for name, want := range map[string]string{"egress_default": "iifname \"eni*\" drop\n", "ingress_default": "oifname \"eni*\" drop\n"} {
+		if chain(name) != want {
+			t.Errorf("%s in the mode strict: %s", name, chain(name))
+		}
 	}
-	if empty := Ruleset(nil, nil, true); strings.Count(empty, "\t\tiifname \"eni*\" drop\n") != 2 || strings.Count(empty, "\t\toifname \"eni*\" drop\n") != 1 {
-		t.Error(empty)
-	}
-	if none := Ruleset(nil, nil, false); strings.Contains(none, "elements") || !strings.HasPrefix(none, "table ip aws_network_policy {}\ndelete table ip aws_network_policy\n") {
+	if none := (Policies{}).Ruleset(local); strings.Contains(none, "elements") || strings.Contains(none, "drop") || !strings.HasPrefix(none, "table ip aws_network_policy {}\ndelete table ip aws_network_policy\n") {
 		t.Error(none)
 	}
 }

@@ -13,94 +13,229 @@ import (
 // Table is the nftables table of Ruleset.
 const Table = "aws_network_policy"
 
-// Ruleset returns a script for nft that makes the rules of a node's pods as PolicyEndpoints say, in place of older ones. It is
-// for IPv4. local reports whether an address is the node's.
+// Ruleset returns a script for nft that makes the rules of a node's pods as PolicyEndpoints and ClusterPolicyEndpoints say, in
+// place of older ones. It is for IPv4. local reports whether an address is the node's.
 //
-// As with EKS's agent, connections from the node itself to its pods always pass, so that probes do, and so do replies. What
-// a pod sends passes its egress rules, and, at its destination, the ingress rules of the pod there, after kube-proxy has
-// replaced the addresses of Services.
+// As with EKS's agent, connections from the node itself to its pods always pass, so that probes do, and so do those of selected pods
+// to their node, and replies. What a pod sends passes its egress rules, and, at its destination, the ingress rules of the pod
+// there, after kube-proxy has replaced the addresses of Services.
 //
-// In the mode strict, pods that no policy selects send and receive nothing. Their interfaces on the node begin with "eni", as
+// A packet goes through a chain for each direction, which returns if it may pass. From chain to chain it is decided by the tier
+// Admin, the policies of the pod's namespace, the tier Baseline, and the mode. Pods that the same ClusterNetworkPolicies select share
+// the chains of the tiers.
+//
+// In the mode strict, pods for which nothing decides send and receive nothing. Their interfaces on the node begin with "eni", as
 // those of the VPC CNI do.
-func Ruleset(all []Spec, local func(hostIP string) bool, strict bool) string {
-	in, out := map[netip.Addr][]Endpoint{}, map[netip.Addr][]Endpoint{} // a pod without any may receive or send nothing
-	selected := map[netip.Addr]bool{}
-	for i := range all {
-		s := &all[i]
-		for _, p := range s.PodSelectorEndpoints {
-			a, err := netip.ParseAddr(p.PodIP)
-			if err != nil || !a.Is4() || !local(p.HostIP) {
-				continue
-			}
-			selected[a] = true
-			if slices.Contains(s.PodIsolation, networkingv1.PolicyTypeIngress) {
-				in[a] = append(in[a], s.Ingress...)
-			}
-			if slices.Contains(s.PodIsolation, networkingv1.PolicyTypeEgress) {
-				out[a] = append(out[a], s.Egress...)
-			}
-		}
-	}
+func (p Policies) Ruleset(local func(hostIP string) bool) string {
+	pods, groups := p.selected(local)
+	addresses := slices.SortedFunc(maps.Keys(pods), netip.Addr.Compare)
 	var b strings.Builder
 	fmt.Fprintf(&b, "table ip %[1]s {}\ndelete table ip %[1]s\ntable ip %[1]s {\n", Table)
-	for _, d := range []struct {
-		name, peer string
-		filters    map[netip.Addr][]Endpoint
-	}{{"ingress", "saddr", in}, {"egress", "daddr", out}} {
-		pods := slices.SortedFunc(maps.Keys(d.filters), netip.Addr.Compare)
-		var elements []string
-		for _, a := range pods {
-			chain := d.name + "_" + strings.ReplaceAll(a.String(), ".", "_")
-			elements = append(elements, fmt.Sprintf("%s : jump %s", a, chain))
-			fmt.Fprintf(&b, "\tchain %s {\n", chain)
-			for _, rule := range rules(d.filters[a], d.peer) {
-				fmt.Fprintf(&b, "\t\t%s\n", rule)
+	for _, d := range []side{
+		{"egress", "saddr", "daddr", "iifname", networkingv1.PolicyTypeEgress}, {"ingress", "daddr", "saddr", "oifname", networkingv1.PolicyTypeIngress},
+	} {
+		var unknown []string
+		if p.Strict {
+			unknown = []string{d.device + ` "eni*" drop`}
+		}
+		chain(&b, d.name+"_default", unknown)
+		last := "goto " + d.name + "_default"
+		tier := func(name, next string) {
+			var elements []string
+			for i, policies := range groups {
+				rules := tierRules(ordered(policies, name, d.direction), d.peer, next)
+				if len(rules) == 0 {
+					continue
+				}
+				c := fmt.Sprintf("%s_%s_%d", d.name, strings.ToLower(name), i)
+				chain(&b, c, append(rules, next))
+				for _, a := range addresses {
+					if pods[a].group == i {
+						elements = append(elements, fmt.Sprintf("%s : goto %s", a, c))
+					}
+				}
 			}
-			b.WriteString("\t\tdrop\n\t}\n")
+			verdicts(&b, d.name+"_"+strings.ToLower(name), elements)
 		}
-		fmt.Fprintf(&b, "\tmap %s {\n\t\ttype ipv4_addr : verdict\n", d.name)
-		if len(elements) > 0 {
-			fmt.Fprintf(&b, "\t\telements = { %s }\n", strings.Join(elements, ", "))
+		tier(Baseline, last)
+
+		var own, hosts []string
+		for _, a := range addresses {
+			pod := pods[a]
+			if !slices.Contains(hosts, pod.host) {
+				hosts = append(hosts, pod.host)
+			}
+			if len(pod.namespaced) == 0 {
+				continue
+			}
+			var allowed []Endpoint
+			isolated := false
+			for _, s := range pod.namespaced {
+				if slices.Contains(s.PodIsolation, d.direction) {
+					isolated = true
+					allowed = append(allowed, d.endpoints(s)...)
+				}
+			}
+			if !isolated {
+				own = append(own, fmt.Sprintf("%s : return", a))
+				continue
+			}
+			c := d.name + "_" + strings.ReplaceAll(a.String(), ".", "_")
+			chain(&b, c, append(statements(allowed, d.peer, "return"), "drop"))
+			own = append(own, fmt.Sprintf("%s : goto %s", a, c))
 		}
-		b.WriteString("\t}\n")
+		verdicts(&b, d.name+"_pods", own)
+		chain(&b, d.name+"_namespaced", []string{
+			fmt.Sprintf("ip %s vmap @%s_pods", d.own, d.name), fmt.Sprintf("ip %s vmap @%s_%s", d.own, d.name, strings.ToLower(Baseline)), last,
+		})
+		tier(Admin, "goto "+d.name+"_namespaced")
+		first := []string{fmt.Sprintf("ip %s vmap @%s_%s", d.own, d.name, strings.ToLower(Admin)), "goto " + d.name + "_namespaced"}
+		if len(addresses) > 0 {
+			first = append([]string{fmt.Sprintf("ip %s %s ip %s %s return", d.own, set(addresses), d.peer, set(hosts))}, first...)
+		}
+		chain(&b, d.name, first)
 	}
-	var unselectedFrom, unselectedTo string
-	if strict {
-		unselectedFrom, unselectedTo = unselected("iifname", "saddr", selected), unselected("oifname", "daddr", selected)
-	}
-	fmt.Fprintf(&b, `	chain forward {
+	b.WriteString(`	chain forward {
 		type filter hook forward priority filter; policy accept;
 		ct state established,related accept
-%[1]s		ip saddr vmap @egress
-%[2]s		ip daddr vmap @ingress
+		jump egress
+		jump ingress
 	}
 	chain input {
 		type filter hook input priority filter; policy accept;
 		ct state established,related accept
-%[1]s		ip saddr vmap @egress
+		jump egress
 	}
 }
-`, unselectedFrom, unselectedTo)
+`)
 	return b.String()
 }
 
-// unselected returns a rule that drops the packets of all pods that no policy selects.
-func unselected(device, field string, selected map[netip.Addr]bool) string {
-	match := fmt.Sprintf("%s \"eni*\"", device)
-	if len(selected) > 0 {
-		var pods []string
-		for _, a := range slices.SortedFunc(maps.Keys(selected), netip.Addr.Compare) {
-			pods = append(pods, a.String())
-		}
-		match += fmt.Sprintf(" ip %s != { %s }", field, strings.Join(pods, ", "))
-	}
-	return "\t\t" + match + " drop\n"
+// A side is a direction: the fields of a packet with the addresses of the pod and of the other end, and that with the pod's device.
+type side struct {
+	name, own, peer, device string
+	direction               networkingv1.PolicyType
 }
 
-// rules returns nft's rules that return if a packet may pass, each once. peer is the field with the other end's address. An
-// endpoint that is not valid allows nothing.
-func rules(of []Endpoint, peer string) []string {
+func (d side) endpoints(s *Spec) []Endpoint {
+	if d.direction == networkingv1.PolicyTypeIngress {
+		return s.Ingress
+	}
+	return s.Egress
+}
+
+// A selectedPod is one of the node's. Its ClusterNetworkPolicies are those of a group.
+type selectedPod struct {
+	host       string
+	namespaced []*Spec
+	group      int
+}
+
+// selected returns the node's pods that policies select, and the groups of ClusterNetworkPolicies that select the same pods.
+func (p Policies) selected(local func(hostIP string) bool) (map[netip.Addr]*selectedPod, [][]*ClusterSpec) {
+	out := map[netip.Addr]*selectedPod{}
+	each := func(pods []Pod, f func(netip.Addr, *selectedPod)) {
+		for _, pod := range pods {
+			a, err := netip.ParseAddr(pod.PodIP)
+			host, err2 := netip.ParseAddr(pod.HostIP)
+			if err != nil || err2 != nil || !a.Is4() || !host.Is4() || !local(pod.HostIP) {
+				continue
+			}
+			if out[a] == nil {
+				out[a] = &selectedPod{host: host.String(), group: -1}
+			}
+			f(a, out[a])
+		}
+	}
+	for i := range p.Namespaced {
+		each(p.Namespaced[i].PodSelectorEndpoints, func(_ netip.Addr, pod *selectedPod) { pod.namespaced = append(pod.namespaced, &p.Namespaced[i]) })
+	}
+	by := map[netip.Addr][]int{}
+	for i := range p.Cluster {
+		each(p.Cluster[i].PodSelectorEndpoints, func(a netip.Addr, _ *selectedPod) { by[a] = append(by[a], i) })
+	}
+	var groups [][]*ClusterSpec
+	known := map[string]int{}
+	for _, a := range slices.SortedFunc(maps.Keys(by), netip.Addr.Compare) {
+		key := fmt.Sprint(by[a])
+		if _, ok := known[key]; !ok {
+			known[key] = len(groups)
+			var g []*ClusterSpec
+			for _, i := range by[a] {
+				g = append(g, &p.Cluster[i])
+			}
+			groups = append(groups, g)
+		}
+		out[a].group = known[key]
+	}
+	return out, groups
+}
+
+// tierRules returns nft's rules for those of a tier. peer is the field with the other end's address, and next what a packet does
+// that a rule passes on.
+func tierRules(rules []clusterRule, peer, next string) []string {
 	var out []string
+	for len(rules) > 0 {
+		n := 1
+		for n < len(rules) && rules[n].policy.Priority == rules[0].policy.Priority && rules[n].action == rules[0].action {
+			n++
+		}
+		var of []Endpoint
+		for _, r := range rules[:n] {
+			of = append(of, r.on)
+		}
+		verdict := next
+		switch rules[0].action {
+		case Deny:
+			verdict = "drop"
+		case Accept:
+			verdict = "return"
+		}
+		out = append(out, statements(of, peer, verdict)...)
+		rules = rules[n:]
+	}
+	return out
+}
+
+func chain(b *strings.Builder, name string, rules []string) {
+	fmt.Fprintf(b, "\tchain %s {\n", name)
+	for _, r := range rules {
+		fmt.Fprintf(b, "\t\t%s\n", r)
+	}
+	b.WriteString("\t}\n")
+}
+
+func verdicts(b *strings.Builder, name string, elements []string) {
+	fmt.Fprintf(b, "\tmap %s {\n\t\ttype ipv4_addr : verdict\n", name)
+	if len(elements) > 0 {
+		fmt.Fprintf(b, "\t\telements = { %s }\n", strings.Join(elements, ", "))
+	}
+	b.WriteString("\t}\n")
+}
+
+// set returns nft's expression for one or more different addresses.
+func set[T any](of []T) string {
+	var texts []string
+	for _, a := range of {
+		texts = append(texts, fmt.Sprint(a))
+	}
+	if len(texts) == 1 {
+		return texts[0]
+	}
+	return "{ " + strings.Join(texts, ", ") + " }"
+}
+
+// statements returns nft's rules that have a verdict for packets of endpoints, each once. peer is the field with the other end's
+// address. Addresses with the same ports are a set, which is looked up at once. An endpoint that is not valid matches nothing.
+func statements(of []Endpoint, peer, verdict string) []string {
+	type rule struct {
+		addresses []netip.Addr
+		match     string // if there are no addresses
+		ports     string
+	}
+	var rules []*rule
+	sets := map[string]*rule{} // by ports
+	seen := map[string]bool{}
 	for _, e := range of {
 		cidr, ok := valid(e.CIDR)
 		if !ok {
@@ -127,10 +262,28 @@ func rules(of []Endpoint, peer string) []string {
 			}
 		}
 		for _, p := range ports {
-			if rule := match + p + " return"; !slices.Contains(out, rule) {
-				out = append(out, rule)
+			if seen[match+p] {
+				continue
 			}
+			seen[match+p] = true
+			if !cidr.IsSingleIP() || len(e.Except) > 0 {
+				rules = append(rules, &rule{match: match, ports: p})
+				continue
+			}
+			if sets[p] == nil {
+				sets[p] = &rule{ports: p}
+				rules = append(rules, sets[p])
+			}
+			sets[p].addresses = append(sets[p].addresses, cidr.Addr())
 		}
+	}
+	var out []string
+	for _, r := range rules {
+		match := r.match
+		if len(r.addresses) > 0 {
+			match = fmt.Sprintf("ip %s %s", peer, set(r.addresses))
+		}
+		out = append(out, match+r.ports+" "+verdict)
 	}
 	return out
 }

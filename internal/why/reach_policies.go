@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/netpolicy"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
@@ -51,6 +52,17 @@ func (x *Explainer) networkPolicies(ctx context.Context, account, region string,
 	}
 	if v.Flow.Protocol.Ported() {
 		end += fmt.Sprintf(" %d", v.Flow.Port)
+	}
+	if d.Denied != nil {
+		e.Component = d.Denied.PolicyRef.Name
+		e.Text = fmt.Sprintf("the ClusterNetworkPolicy %s of cluster %s (tier %s, priority %d) selects pod %s and denies %s for %s", e.Component, d.Cluster, d.Denied.Tier, d.Denied.Priority, pod, direction, end)
+		fix := "a rule that accepts it in a ClusterNetworkPolicy of a lower number, or no rule that denies it"
+		if d.Denied.Tier == netpolicy.Baseline {
+			fix = "a NetworkPolicy of the namespace that selects the pod: it comes before the tier Baseline"
+		}
+		v.Reachable, v.Explanations = false, append(v.Explanations, e)
+		out.Fixes = oneSketch(fix, "kubectl get clusternetworkpolicy -o yaml")
+		return nil
 	}
 	e.Component = strings.Join(names, ", ")
 	switch len(names) {

@@ -122,6 +122,8 @@ func TestNetworkPolicies(t *testing.T) {
 			"the network policy shop/deny of cluster dev selects pod shop/web and has no ingress rule for 10.0.0.1 tcp 81"},
 		{"two policies", netpolicy.Drop{Pod: pod, Direction: "Egress", Policies: []netpolicy.Ref{{Name: "a", Namespace: "shop"}, {Name: "b", Namespace: "shop"}}}, 0, "icmp",
 			"the network policies shop/a, shop/b of cluster dev select pod shop/web and have no egress rule for 10.0.0.2 icmp"},
+		{"a cluster policy", netpolicy.Drop{Pod: pod, Direction: "Egress", Denied: &netpolicy.ClusterSpec{PolicyRef: netpolicy.ClusterRef{Name: "imds"}, Tier: netpolicy.Admin, Priority: 7}}, 81, "tcp",
+			"the ClusterNetworkPolicy imds of cluster dev (tier Admin, priority 7) selects pod shop/web and denies egress for 10.0.0.2 tcp 81"},
 		{"strict", netpolicy.Drop{Pod: pod, Direction: "Ingress"}, 81, "tcp",
 			"no network policy of cluster dev selects pod shop/web, and the mode strict of the VPC CNI lets such pods send and receive nothing"},
 	} {

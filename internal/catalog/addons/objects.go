@@ -133,7 +133,12 @@ func Move(objects []*unstructured.Unstructured, namespace string) []*unstructure
 // System returns the objects that every new cluster with networking has and that belong to no add-on: the storage
 // class gp2, and the kinds of the VPC resource and network policy controllers that EKS runs.
 func System() []*unstructured.Unstructured {
-	return objectsOf(strings.NewReplacer(), "gp2", "network-resources")
+	return append(objectsOf(strings.NewReplacer(), "gp2", "network-resources"), ClusterNetworkPolicies()...)
+}
+
+// ClusterNetworkPolicies returns the kinds that the network policy controller adds to every cluster, if they are missing.
+func ClusterNetworkPolicies() []*unstructured.Unstructured {
+	return objectsOf(strings.NewReplacer(), "cluster-network-policies")
 }
 
 // Workloads returns the add-on's Deployments and DaemonSets in a namespace, as objects with only a kind, a namespace

@@ -15,8 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/kube"
@@ -40,6 +43,8 @@ type fakeObjects struct {
 	finalized map[string]int
 	// read counts the reads.
 	read int
+	// watched has the objects of resources that are watched.
+	watched *dynamicfake.FakeDynamicClient
 	// pods are the pods of each workload.
 	pods map[string][]corev1.Pod
 	// listed counts how often pods were listed, and lookups the calls of Any and List.
@@ -252,6 +257,18 @@ func (f *fakeObjects) List(_ context.Context, r schema.GroupVersionResource) ([]
 	defer f.mu.Unlock()
 	f.lookups++
 	return f.lists[r.Resource], f.silent
+}
+
+func (f *fakeObjects) Watchable(r schema.GroupVersionResource) eks.Watchable { return f.resource(r) }
+
+// resource returns the objects of a resource that is watched.
+func (f *fakeObjects) resource(r schema.GroupVersionResource) dynamic.ResourceInterface {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watched == nil {
+		f.watched = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{clusterPolicies: "ClusterNetworkPolicyList"})
+	}
+	return f.watched.Resource(r)
 }
 
 func (f *fakeObjects) Patch(_ context.Context, r schema.GroupVersionResource, name string, change map[string]any) error {

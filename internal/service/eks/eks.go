@@ -123,6 +123,7 @@ type (
 	PlaneSettings = plane.Settings
 	Plane         = record.Plane
 	Objects       = plane.Objects
+	Watchable     = plane.Watchable
 	APIUse        = plane.APIUse
 	Authority     = plane.Authority
 	Rehearsal     = cluster.Rehearsal

@@ -9,10 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -24,7 +27,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
 
-// runNetworkPolicyAgent enforces the network policies of a node's pods: the container aws-eks-nodeagent of aws-node if network
+// runNetworkPolicyAgent enforces the network policies of a node's pods, and ClusterNetworkPolicies: the container aws-eks-nodeagent of aws-node if network
 // policies are on. EKS's agent does it by eBPF at the pods' interfaces, this one by nftables in the machine's network.
 // https://github.com/aws/aws-network-policy-agent
 func runNetworkPolicyAgent([]string) int {
@@ -48,7 +51,7 @@ func enforcePolicies(ctx context.Context) error {
 		return err
 	}
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
-	inf := factory.ForResource(schema.GroupVersionResource{Group: "networking.k8s.aws", Version: "v1alpha1", Resource: "policyendpoints"}).Informer()
+	group := schema.GroupVersion{Group: "networking.k8s.aws", Version: "v1alpha1"}
 	wake := make(chan struct{}, 1)
 	kick := func(any) {
 		select {
@@ -56,12 +59,40 @@ func enforcePolicies(ctx context.Context) error {
 		default:
 		}
 	}
-	if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: kick, UpdateFunc: func(_, now any) { kick(now) }, DeleteFunc: kick}); err != nil {
+	follow := func(resource string) (cache.Indexer, error) {
+		inf := factory.ForResource(group.WithResource(resource)).Informer()
+		if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: kick, UpdateFunc: func(_, now any) { kick(now) }, DeleteFunc: kick}); err != nil {
+			return nil, err
+		}
+		factory.Start(ctx.Done())
+		cache.WaitForCacheSync(ctx.Done(), inf.HasSynced)
+		return inf.GetIndexer(), nil
+	}
+	namespaced, err := follow("policyendpoints")
+	if err != nil {
 		return err
 	}
-	factory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
-		return nil
+	// Clusters get the kind some time after their first start with this version. Roles of the VPC CNI before 1.21 do not let its agent
+	// see ClusterNetworkPolicies, and it enforces none.
+	const above = "clusterpolicyendpoints"
+	var clusterWide cache.Indexer
+	waiting := true
+	look := func() error {
+		_, err := client.Resource(group.WithResource(above)).List(ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case err == nil:
+			waiting = false
+			clusterWide, err = follow(above)
+		case apierrors.IsForbidden(err):
+			waiting, err = false, nil
+			fmt.Println("the role of this version of the VPC CNI knows no ClusterNetworkPolicies, so none is enforced")
+		case apierrors.IsNotFound(err):
+			err = nil
+		}
+		return err
+	}
+	if err := look(); err != nil {
+		return err
 	}
 	mode := firstMode(ctx)
 	tick := time.NewTicker(modeInterval)
@@ -74,15 +105,26 @@ func enforcePolicies(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil // the rules stay, as EKS's programs do
 		case <-tick.C:
-			now := readMode()
-			if now == "" || now == mode {
-				continue
+			if waiting {
+				if err := look(); err != nil {
+					return err
+				}
 			}
-			mode = now
+			if now := readMode(); now != "" {
+				mode = now
+			}
 		case <-wake:
 		case <-again.C:
 		}
-		rules, err := policyRules(inf.GetIndexer().List(), mode == "strict")
+		p := netpolicy.Policies{Strict: mode == "strict"}
+		var err error
+		if p.Namespaced, err = specs[netpolicy.Spec](namespaced); err == nil && clusterWide != nil {
+			p.Cluster, err = specs[netpolicy.ClusterSpec](clusterWide)
+		}
+		rules := ""
+		if err == nil {
+			rules, err = policyRules(p)
+		}
 		if err == nil && rules != last {
 			if err = applyRules(ctx, rules); err == nil {
 				last = rules
@@ -124,24 +166,33 @@ func firstMode(ctx context.Context) string {
 	}
 }
 
-// policyRules returns the node's rules by all PolicyEndpoints.
-func policyRules(all []any, strict bool) (string, error) {
-	var specs []netpolicy.Spec
-	for _, obj := range all {
+// specs returns the specifications of objects by their names, so that the same objects make the same rules.
+func specs[T any](of cache.Indexer) ([]T, error) {
+	var out []T
+	for _, key := range slices.Sorted(slices.Values(of.ListKeys())) {
+		obj, _, err := of.GetByKey(key)
+		if err != nil {
+			return nil, err
+		}
 		u, ok := obj.(*unstructured.Unstructured)
 		if !ok {
 			continue
 		}
 		raw, err := json.Marshal(u.Object["spec"])
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		var s netpolicy.Spec
+		var s T
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return "", fmt.Errorf("PolicyEndpoint %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+			return nil, fmt.Errorf("%s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
 		}
-		specs = append(specs, s)
+		out = append(out, s)
 	}
+	return out, nil
+}
+
+// policyRules returns the node's rules.
+func policyRules(p netpolicy.Policies) (string, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		return "", err
@@ -152,7 +203,7 @@ func policyRules(all []any, strict bool) (string, error) {
 			own[ip.IP.String()] = true
 		}
 	}
-	return netpolicy.Ruleset(specs, func(hostIP string) bool { return own[hostIP] }, strict), nil
+	return p.Ruleset(func(hostIP string) bool { return own[hostIP] }), nil
 }
 
 func applyRules(ctx context.Context, rules string) error {

@@ -59,7 +59,7 @@ func Compared(q recording.KubernetesList) bool {
 
 // notCompared are the resources of which controllers or kubelets make all objects, or change them all the time.
 var notCompared = []string{
-	"pods", "nodes", "csinodes.storage.k8s.io", "cninodes.vpcresources.k8s.aws", "policyendpoints.networking.k8s.aws", "controllerrevisions.apps", "resourceslices.resource.k8s.io",
+	"pods", "nodes", "csinodes.storage.k8s.io", "cninodes.vpcresources.k8s.aws", "policyendpoints.networking.k8s.aws", "clusterpolicyendpoints.networking.k8s.aws", "controllerrevisions.apps", "resourceslices.resource.k8s.io",
 	"apiservices.apiregistration.k8s.io",
 }
 

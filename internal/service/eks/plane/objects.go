@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -40,6 +41,8 @@ type Objects interface {
 	// List returns the objects of a resource. It returns none if the server does not serve it. If there are very many, it
 	// returns some of them and ErrTooMany.
 	List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error)
+	// Watchable returns the objects of a resource for Watch.
+	Watchable(r schema.GroupVersionResource) Watchable
 	// Patch and PatchStatus merge a change into an object without a namespace, or into its status.
 	Patch(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error
 	PatchStatus(ctx context.Context, r schema.GroupVersionResource, name string, change map[string]any) error
@@ -49,6 +52,12 @@ type Objects interface {
 	// Pods returns some of the pods that the workload o selects, leaving out pods that are being
 	// deleted.
 	Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error)
+}
+
+// Watchable are the objects of a resource in all namespaces.
+type Watchable interface {
+	List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
 // podsListed limits the result of [Objects.Pods], and listPages of listPage objects that of [Objects.List].
@@ -103,6 +112,10 @@ func (d dynamicObjects) Any(ctx context.Context, r schema.GroupVersionResource) 
 		return false, nil
 	}
 	return err == nil && len(list.Items) > 0, err
+}
+
+func (d dynamicObjects) Watchable(r schema.GroupVersionResource) Watchable {
+	return d.client.Resource(r)
 }
 
 func (d dynamicObjects) List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {

@@ -2,14 +2,15 @@ package policyendpoints
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 
-	networkingv1 "k8s.io/api/networking/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drydock-dev/drydock/internal/netpolicy"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
@@ -54,56 +55,66 @@ func drop(ctx context.Context, ses *plane.Session, from, to netip.Addr, protocol
 	if err != nil {
 		return nil, err
 	}
-	raw, err := ses.Client.Discovery().RESTClient().Get().AbsPath("/apis", resource.Group, resource.Version, resource.Resource).DoRaw(ctx)
+	var p netpolicy.Policies
+	if p.Namespaced, err = specs[netpolicy.Spec](ctx, ses, endpoints); err != nil {
+		return nil, err
+	}
+	agents, err := ses.Client.AppsV1().DaemonSets(system).Get(ctx, agentName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	if err == nil {
+		for _, c := range agents.Spec.Template.Spec.Containers {
+			for _, e := range c.Env {
+				p.Strict = p.Strict || e.Name == "NETWORK_POLICY_ENFORCING_MODE" && e.Value == "strict"
+			}
+		}
+	}
+	knows, err := ses.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:" + system + ":" + agentName,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Group: clusterEndpoints.Group, Resource: clusterEndpoints.Resource, Verb: "list"},
+	}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}
-	var list struct {
-		Items []struct{ Spec netpolicy.Spec }
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, err
-	}
-	var all []netpolicy.Spec
-	for _, p := range list.Items {
-		all = append(all, p.Spec)
-	}
-	if d := netpolicy.Check(all, from, to, protocol, port); d != nil {
-		return d, nil
-	}
-	agents, err := ses.Client.AppsV1().DaemonSets(system).Get(ctx, "aws-node", metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	strict := false
-	for _, c := range agents.Spec.Template.Spec.Containers {
-		for _, e := range c.Env {
-			strict = strict || e.Name == "NETWORK_POLICY_ENFORCING_MODE" && e.Value == "strict"
+	if knows.Status.Allowed {
+		if p.Cluster, err = specs[netpolicy.ClusterSpec](ctx, ses, clusterEndpoints); err != nil {
+			return nil, err
 		}
 	}
-	if !strict {
-		return nil, nil
-	}
-	for _, end := range []struct {
-		direction     networkingv1.PolicyType
-		address, peer netip.Addr
-	}{{networkingv1.PolicyTypeEgress, from, to}, {networkingv1.PolicyTypeIngress, to, from}} {
-		if netpolicy.Selected(all, end.address) {
-			continue
-		}
-		pods, err := ses.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("status.podIP", end.address.String()).String()})
+	return p.Check(from, to, protocol, port, func(address netip.Addr) (*netpolicy.Pod, error) {
+		pods, err := ses.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("status.podIP", address.String()).String()})
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range pods.Items {
-			if p.Spec.HostNetwork || p.Status.HostIP == p.Status.PodIP || end.direction == networkingv1.PolicyTypeIngress && p.Status.HostIP == end.peer.String() {
-				continue
+			if !p.Spec.HostNetwork {
+				return &netpolicy.Pod{HostIP: p.Status.HostIP, PodIP: p.Status.PodIP, Name: p.Name, Namespace: p.Namespace}, nil
 			}
-			return &netpolicy.Drop{Pod: netpolicy.Pod{HostIP: p.Status.HostIP, PodIP: p.Status.PodIP, Name: p.Name, Namespace: p.Namespace}, Direction: end.direction}, nil
 		}
+		return nil, nil
+	})
+}
+
+// agentName is the DaemonSet with the agents, and its service account. Agents before version 1.21 of the VPC CNI know no
+// ClusterPolicyEndpoints, and their role does not let them.
+const agentName = "aws-node"
+
+// specs returns the specifications of all objects of a resource.
+func specs[T any](ctx context.Context, ses *plane.Session, of schema.GroupVersionResource) ([]T, error) {
+	all, err := ses.Objects.List(ctx, of)
+	if err != nil {
+		return nil, err
 	}
-	return nil, nil
+	var out []T
+	for _, o := range all {
+		var s struct {
+			Spec T `json:"spec"`
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s); err != nil {
+			return nil, err
+		}
+		out = append(out, s.Spec)
+	}
+	return out, nil
 }

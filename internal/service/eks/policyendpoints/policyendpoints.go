@@ -1,6 +1,6 @@
 // Package policyendpoints resolves the network policies of clusters, as the network policy controller in EKS's control plane
 // does: each NetworkPolicy gets a PolicyEndpoint with the addresses that its selectors currently match. The agents of nodes
-// enforce PolicyEndpoints.
+// enforce PolicyEndpoints. ClusterNetworkPolicies become ClusterPolicyEndpoints in the same way.
 //
 // The ConfigMap amazon-vpc-cni, which the VPC CNI's add-on configures with enableNetworkPolicy, turns it on.
 // https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html
@@ -17,12 +17,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/netpolicy"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
@@ -75,7 +78,10 @@ type cluster struct {
 
 	policies plane.Watched[*networkingv1.NetworkPolicy]
 	configs  plane.Watched[*corev1.ConfigMap]
-	// pods and namespaces are watched from the first policy on.
+	// above are the ClusterNetworkPolicies. They are watched from when network policies are on, and pods and namespaces from the
+	// first policy on.
+	on         bool
+	above      plane.Watched[*unstructured.Unstructured]
 	watching   bool
 	pods       plane.Watched[*corev1.Pod]
 	namespaces plane.Watched[*corev1.Namespace]
@@ -130,7 +136,17 @@ func (c *cluster) pass(ctx context.Context) error {
 		clear(c.written) // what others change in the meantime is put right when it is turned on again
 		return nil
 	}
-	if len(all) == 0 {
+	if !c.on {
+		if err := c.kinds(ctx); err != nil {
+			return err
+		}
+		c.on = true
+		c.above = plane.Watch(ctx, c.ses, &unstructured.Unstructured{}, c.ses.Objects.Watchable(above), nil, c.notify)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), c.above.Synced) {
+		return nil
+	}
+	if len(all)+len(c.above.All()) == 0 {
 		return nil
 	}
 	if !c.watching {
@@ -147,31 +163,73 @@ func (c *cluster) pass(ctx context.Context) error {
 	}
 	var errs []error
 	kept := map[types.UID][]byte{}
+	write := func(of *unstructured.Unstructured, r schema.GroupVersionResource, kind string, spec any, err error) {
+		var raw []byte
+		if err == nil {
+			raw, err = c.write(ctx, of, r, kind, spec)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %s/%s: %w", of.GetKind(), of.GetNamespace(), of.GetName(), err))
+			return
+		}
+		kept[of.GetUID()] = raw
+	}
 	for _, p := range all {
 		if p.DeletionTimestamp != nil {
 			continue
 		}
-		spec, err := c.write(ctx, p, now)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("network policy %s/%s: %w", p.Namespace, p.Name, err))
+		of := &unstructured.Unstructured{}
+		of.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"))
+		of.SetNamespace(p.Namespace)
+		of.SetName(p.Name)
+		of.SetUID(p.UID)
+		spec, err := netpolicy.Resolve(p, now)
+		write(of, endpoints, "PolicyEndpoint", spec, err)
+	}
+	for _, p := range c.above.All() {
+		if p.GetDeletionTimestamp() != nil {
 			continue
 		}
-		kept[p.UID] = spec
+		var policy struct {
+			Spec netpolicy.ClusterPolicy `json:"spec"`
+		}
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(p.Object, &policy)
+		var spec netpolicy.ClusterSpec
+		if err == nil {
+			spec, err = netpolicy.ResolveCluster(p.GetName(), policy.Spec, now)
+		}
+		write(p, clusterEndpoints, "ClusterPolicyEndpoint", spec, err)
 	}
 	c.written = kept
 	return errors.Join(errs...)
 }
 
-var resource = schema.GroupVersionResource{Group: "networking.k8s.aws", Version: "v1alpha1", Resource: "policyendpoints"}
-
-// write writes the PolicyEndpoint of a policy, unless it has been written like this, and returns its specification.
-func (c *cluster) write(ctx context.Context, p *networkingv1.NetworkPolicy, now netpolicy.Cluster) ([]byte, error) {
-	spec, err := netpolicy.Resolve(p, now)
-	if err != nil {
-		return nil, err
+// kinds adds the kinds of ClusterNetworkPolicies to a cluster that has none, such as one of an older version.
+func (c *cluster) kinds(ctx context.Context) error {
+	for _, o := range addons.ClusterNetworkPolicies() {
+		if _, err := c.ses.Objects.Get(ctx, o); apierrors.IsNotFound(err) {
+			err = c.ses.Objects.Apply(ctx, o, plane.ApplyOptions{})
+			if err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+var (
+	endpoints        = schema.GroupVersionResource{Group: "networking.k8s.aws", Version: "v1alpha1", Resource: "policyendpoints"}
+	clusterEndpoints = endpoints.GroupVersion().WithResource("clusterpolicyendpoints")
+	above            = endpoints.GroupVersion().WithResource("clusternetworkpolicies")
+)
+
+// write writes the PolicyEndpoint or ClusterPolicyEndpoint of a policy, unless it has been written like this, and returns its
+// specification.
+func (c *cluster) write(ctx context.Context, of *unstructured.Unstructured, r schema.GroupVersionResource, kind string, spec any) ([]byte, error) {
 	raw, err := json.Marshal(spec)
-	if err != nil || bytes.Equal(raw, c.written[p.UID]) {
+	if err != nil || bytes.Equal(raw, c.written[of.GetUID()]) {
 		return raw, err
 	}
 	var content map[string]any
@@ -179,12 +237,12 @@ func (c *cluster) write(ctx context.Context, p *networkingv1.NetworkPolicy, now 
 		return nil, err
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
-	o.SetAPIVersion(resource.GroupVersion().String())
-	o.SetKind("PolicyEndpoint")
-	o.SetNamespace(p.Namespace)
+	o.SetAPIVersion(r.GroupVersion().String())
+	o.SetKind(kind)
+	o.SetNamespace(of.GetNamespace())
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(p.UID))
-	o.SetName(fmt.Sprintf("%.240s-%05x", p.Name, h.Sum32()&0xfffff))
-	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(p, networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"))})
-	return raw, c.ses.Objects.Put(ctx, resource, o)
+	_, _ = h.Write([]byte(of.GetUID()))
+	o.SetName(fmt.Sprintf("%.240s-%05x", of.GetName(), h.Sum32()&0xfffff))
+	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(of, of.GroupVersionKind())})
+	return raw, c.ses.Objects.Put(ctx, r, o)
 }
