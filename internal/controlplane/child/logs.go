@@ -202,8 +202,14 @@ type auditEvaluator struct {
 
 // EvaluatePolicyRule implements audit.PolicyRuleEvaluator.
 func (e auditEvaluator) EvaluatePolicyRule(a authorizer.Attributes) audit.RequestAuditConfig {
+	if e.logs.on(launch.Audit) {
+		return e.PolicyRuleEvaluator.EvaluatePolicyRule(a)
+	}
+	if !a.IsResourceRequest() || e.logs.usage.isCurrent(resource{a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource()}) {
+		return audit.RequestAuditConfig{Level: auditinternal.LevelNone}
+	}
 	config := e.PolicyRuleEvaluator.EvaluatePolicyRule(a)
-	if config.Level != auditinternal.LevelNone && !e.logs.on(launch.Audit) {
+	if config.Level != auditinternal.LevelNone {
 		return countedOnly
 	}
 	return config

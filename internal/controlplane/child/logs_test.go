@@ -3,8 +3,8 @@ package child
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
-	"k8s.io/apiserver/pkg/audit"
 	auditpolicy "k8s.io/apiserver/pkg/audit/policy"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -56,10 +56,48 @@ func TestAuditRules(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
-	l := &logs{}
+}
+
+// While the audit log is disabled, requests are only observed until their resource is known not to be deprecated.
+func TestObserved(t *testing.T) {
+	policy, err := auditpolicy.LoadPolicyFromBytes([]byte(auditRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &logs{usage: newUsage(nil)}
 	l.enabled.Store(new([]string))
-	var off audit.PolicyRuleEvaluator = auditEvaluator{rules, l}
-	if got := off.EvaluatePolicyRule(resource("me", "create", "", "pods", "default", "web")).Level; got != auditinternal.LevelMetadata {
-		t.Errorf("the audit log is disabled: %s", got)
+	rules := auditEvaluator{auditpolicy.NewPolicyRuleEvaluator(policy), l}
+	for name, tc := range map[string]struct {
+		group, resource string
+		code            int32
+		deprecated      string
+		later           auditinternal.Level
+	}{
+		"a built-in resource":   {"apps", "deployments", 201, "", auditinternal.LevelNone},
+		"a refused request":     {"apps", "replicasets", 403, "", auditinternal.LevelMetadata},
+		"a deprecated resource": {"", "endpoints", 200, "true", auditinternal.LevelMetadata},
+		"a custom resource":     {"karpenter.sh", "nodepools", 200, "", auditinternal.LevelMetadata},
+	} {
+		request := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "me"}, ResourceRequest: true, Verb: "create", APIGroup: tc.group, APIVersion: "v1", Resource: tc.resource, Namespace: "default"}
+		level := func() auditinternal.Level { return rules.EvaluatePolicyRule(request).Level }
+		if got := level(); got != auditinternal.LevelMetadata {
+			t.Errorf("%s at first: %s", name, got)
+		}
+		event := &auditinternal.Event{
+			Stage: auditinternal.StageResponseComplete, ObjectRef: &auditinternal.ObjectReference{APIGroup: tc.group, APIVersion: "v1", Resource: tc.resource},
+			ResponseStatus: &metav1.Status{Code: tc.code},
+		}
+		if tc.deprecated != "" {
+			event.Annotations = map[string]string{deprecatedAnnotation: tc.deprecated}
+		}
+		countingBackend{auditBackend{l}, l}.ProcessEvents(event)
+		if got := level(); got != tc.later {
+			t.Errorf("%s later: %s, want %s", name, got, tc.later)
+		}
+		l.enabled.Store(&[]string{launch.Audit})
+		if got := level(); got == auditinternal.LevelNone {
+			t.Errorf("%s is not in the audit log", name)
+		}
+		l.enabled.Store(new([]string))
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
@@ -38,14 +40,35 @@ type usage struct {
 
 	mu     sync.Mutex
 	counts map[launch.APIUse]int // the Requests field of keys is 0
+
+	current sync.Map // of resources that are known not to be deprecated
 }
+
+// A resource is what the API server serves under a path, and what is deprecated.
+type resource struct{ group, version, name, sub string }
 
 func newUsage(daemon *daemonClient) *usage {
 	return &usage{daemon: daemon, self: rest.DefaultKubernetesUserAgent(), wake: make(chan struct{}, 1), counts: map[launch.APIUse]int{}}
 }
 
+// isCurrent reports whether a resource is known not to be deprecated, so that requests for it need not be observed.
+func (u *usage) isCurrent(r resource) bool {
+	_, ok := u.current.Load(r)
+	return ok
+}
+
+// learn notes the resource of a successful request that was not marked as deprecated. Custom resources can become deprecated.
+func (u *usage) learn(e *auditinternal.Event) {
+	o := e.ObjectRef
+	if o != nil && e.ResponseStatus != nil && e.ResponseStatus.Code/100 == 2 && e.Annotations[deprecatedAnnotation] == "" &&
+		legacyscheme.Scheme.IsVersionRegistered(schema.GroupVersion{Group: o.APIGroup, Version: o.APIVersion}) {
+		u.current.Store(resource{o.APIGroup, o.APIVersion, o.Resource, o.Subresource}, true)
+	}
+}
+
 // observe counts an audited request.
 func (u *usage) observe(e *auditinternal.Event) {
+	u.learn(e)
 	if e.Annotations[deprecatedAnnotation] != "true" || e.ObjectRef == nil || e.Stage != auditinternal.StageResponseComplete || strings.HasPrefix(e.UserAgent, u.self) {
 		return
 	}
