@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drydock-dev/drydock/internal/node"
@@ -24,10 +25,17 @@ const pullSettles = 2 * time.Second
 
 // An imageStore holds what a node has pulled.
 type imageStore struct {
-	puller  image.Puller
-	present map[string]bool
-	// tokens holds, by region, until when the credential provider has a token for ECR.
-	tokens map[string]time.Time
+	puller image.Puller
+	// credentials returns those of the role that pulls.
+	credentials func(context.Context) (aws.Credentials, error)
+	present     map[string]bool
+	tokens      map[string]registryToken // by region
+}
+
+// A registryToken is what ecr-credential-provider returned for ECR.
+type registryToken struct {
+	of    aws.Credentials // it acts for the role session that asked for it
+	until time.Time       // when the kubelet forgets it
 }
 
 // tokenKept is how long the kubelet caches what ecr-credential-provider returned: half of a token's life.
@@ -45,23 +53,40 @@ func (i *imageStore) has(n image.Name) bool { return i.present[n.Full] }
 func (i *imageStore) pull(ctx context.Context, n image.Name, now time.Time) pulled {
 	p := i.puller
 	p.Call = func(ctx context.Context, c node.Call) error {
-		if c.Action != node.ActionGetToken {
-			return i.puller.Call(ctx, c)
-		}
-		if now.Before(i.tokens[c.Region]) {
+		token, ok := i.tokens[c.Region]
+		ok = ok && now.Before(token.until)
+		switch {
+		case ok && c.Action == node.ActionGetToken:
 			return nil
+		case c.Action == node.ActionGetToken:
+			return i.getToken(ctx, c, now)
+		case ok:
+			c.Credentials = &token.of
 		}
-		err := i.puller.Call(ctx, c)
-		if err == nil {
-			i.tokens[c.Region] = now.Add(tokenKept)
-		}
-		return err
+		return i.puller.Call(ctx, c)
 	}
 	took, err := p.Pull(ctx, n)
 	if err == nil {
 		i.present[n.Full] = true
 	}
 	return pulled{took, err}
+}
+
+// getToken asks for a token and caches it.
+func (i *imageStore) getToken(ctx context.Context, c node.Call, now time.Time) error {
+	if err := i.puller.Call(ctx, c); err != nil {
+		return err
+	}
+	creds, err := i.credentials(ctx)
+	if err != nil {
+		return err
+	}
+	until := now.Add(tokenKept)
+	if creds.CanExpire && creds.Expires.Before(until) {
+		until = creds.Expires
+	}
+	i.tokens[c.Region] = registryToken{creds, until}
+	return nil
 }
 
 // found records the images of a pod that ran here before the daemon was restarted.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
@@ -291,7 +290,7 @@ func (m *instance) bootstrap(cfg *userdata.Config) (*kubelet, error) {
 	}
 	id := &identity{
 		cluster: cfg.ClusterName, region: m.in.Region, clock: m.rt.clock,
-		credentials: func(ctx context.Context) (aws.Credentials, error) { return m.rt.cfg.Credentials(ctx, m.in.ID) },
+		credentials: m.credentials,
 	}
 	client, err := newClient(cluster, id, endpoint, userAgent(m.in), func(ctx context.Context, host string, port int) (net.Conn, error) {
 		return m.rt.cfg.DialEndpoint(ctx, m.in, host, port)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/drydock-dev/drydock/internal/advice"
@@ -36,6 +37,11 @@ func (m *instance) decide(ctx context.Context, c node.Call) error {
 		return nil
 	}
 	return m.rt.cfg.Call(ctx, m.in, c)
+}
+
+// credentials returns those of the instance's role.
+func (m *instance) credentials(ctx context.Context) (aws.Credentials, error) {
+	return m.rt.cfg.Credentials(ctx, m.in.ID)
 }
 
 // puller pulls images as the instance's role.

@@ -32,14 +32,30 @@ const kubeletPort = 10250
 // zPages is the minor version since which a kubelet serves /flagz and /statusz (KEPs 4828 and 4827).
 const zPages = 36
 
-// serveAPI returns a function that serves one client of the kubelet's API, until ctx ends. The cluster decides who may use it, and
-// the node has its pods to show. Like a kubelet, it returns 404 for unknown paths without authenticating the client.
-// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/server/server.go (NewServer)
+// serveAPI returns a function that serves one client of the kubelet's API, until ctx ends. Most kubelets never have one.
 //
 // AWS deviation: the certificate is signed by itself, not by the cluster.
 func (k *kubelet) serveAPI(ctx context.Context) func(net.Conn) {
 	in, name, now := k.m.in, k.name, k.now
 	certificate := sync.OnceValues(func() (*tls.Certificate, error) { return selfSigned(in, name, now()) })
+	handler := sync.OnceValue(k.api)
+	return func(conn net.Conn) {
+		one := newOneConn(conn)
+		server := http.Server{
+			Handler: handler(), BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: log.New(io.Discard, "", 0), // of failed handshakes
+			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
+		}
+		_ = server.Serve(&oneListener{conn: tls.Server(one, &tls.Config{ // it ends when the connection does
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+		}), closed: one.closed})
+	}
+}
+
+// api returns the handler of the kubelet's API. The cluster decides who may use it, and the node has its pods to show. Like a
+// kubelet, it returns 404 for unknown paths without authenticating the client.
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/server/server.go (NewServer)
+func (k *kubelet) api() http.Handler {
 	keeper := newGatekeeper(k)
 	admitted := func(serve http.Handler) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +81,7 @@ func (k *kubelet) serveAPI(ctx context.Context) func(net.Conn) {
 	handle(plainAnswer(http.StatusOK, "ok"), "/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop", "/healthz/device-plugin")
 	handle(noPods, "/metrics", "/metrics/cadvisor", "/metrics/probes", "/metrics/resource")
 	handle(notImplemented, "/metrics/slis", "/configz", "/debug/flags/v")
-	if minor(in.Image.KubeletVersion) >= zPages {
+	if minor(k.m.in.Image.KubeletVersion) >= zPages {
 		handle(notImplemented, "/flagz", "/statusz")
 	}
 	// Everything else is a web service, to which all paths below its own belong, even if it then does not know them.
@@ -94,17 +110,7 @@ func (k *kubelet) serveAPI(ctx context.Context) func(net.Conn) {
 	for _, root := range []string{"/stats/", "/runningpods/", "/checkpoint/", "/logs/", "/debug/pprof/"} {
 		handler.HandleFunc(root, admitted(services))
 	}
-	return func(conn net.Conn) {
-		one := newOneConn(conn)
-		server := http.Server{
-			Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: log.New(io.Discard, "", 0), // of failed handshakes
-			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
-		}
-		_ = server.Serve(&oneListener{conn: tls.Server(one, &tls.Config{ // it ends when the connection does
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
-		}), closed: one.closed})
-	}
+	return handler
 }
 
 // plainAnswer returns a handler that answers with a text and no more.

@@ -142,7 +142,7 @@ func (r *Runtime) guest(c *computers.Computer) *instance {
 	if f, ok := r.fargates.LoadAndDelete(m.in.ID); ok {
 		m.fargate = f.(*node.Fargate)
 	}
-	m.images = imageStore{puller: m.puller(), present: map[string]bool{}, tokens: map[string]time.Time{}}
+	m.images = imageStore{puller: m.puller(), credentials: m.credentials, present: map[string]bool{}, tokens: map[string]registryToken{}}
 	m.info = node.Info{InstanceID: m.in.ID, Phase: node.PhaseBooting, Since: r.clock.Now()}
 	return m
 }
