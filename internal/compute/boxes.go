@@ -145,22 +145,24 @@ func restAfter(work time.Duration) time.Duration {
 // connectAgain is how long run waits after a failure, if nothing changes.
 const connectAgain = 2 * time.Second
 
-// running returns the instances that run containers, by ID.
+// running returns the instances, and the machines of Fargate, that run containers, by ID. There may be a thousand that do not.
 func (n *boxNetwork) running() map[string]machine.Instance {
-	out := n.machines.all()
+	out := n.machines.fargates.boxes()
 	maps.DeleteFunc(out, func(id string, _ machine.Instance) bool {
 		_, ok := n.rt.Machine(id)
 		return !ok
 	})
-	return out
-}
-
-// all returns the running instances, and the machines of Fargate that run containers, by ID.
-func (m *Machines) all() map[string]machine.Instance {
-	out := m.fargates.boxes()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.Copy(out, m.running)
+	n.machines.mu.Lock()
+	ids := slices.Collect(maps.Keys(n.machines.running))
+	n.machines.mu.Unlock()
+	for _, id := range ids {
+		if _, ok := n.rt.Machine(id); !ok {
+			continue
+		}
+		if in, err := n.machines.Instance(id); err == nil {
+			out[id] = in
+		}
+	}
 	return out
 }
 
@@ -522,7 +524,7 @@ func (m *Machines) DialCluster(ctx context.Context, planeID, address string) (ne
 
 // boxAt returns the machine that runs containers and has an address.
 func (m *Machines) boxAt(account, region string, a netip.Addr) (machine.Instance, bool) {
-	for _, in := range m.all() {
+	for _, in := range m.boxNetwork.running() {
 		if in.Account == account && in.Region == region && m.boxes.Has(in.ID, a) {
 			return in, true
 		}

@@ -20,7 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// settle is how long to wait for more node changes before looking at them.
+// settle is how long to wait for more node changes before looking at them, for each 20 nodes that are missing: every look goes
+// over all of them.
 const settle = 20 * time.Millisecond
 
 // await waits until all members have a good node, but at most for limit. It looks only at nodes:
@@ -40,7 +41,7 @@ func (w *work) await(ctx context.Context, nodes *plane.Nodes, members []member, 
 			return
 		}
 		select { // combine several changes into one
-		case <-w.s.Clock.After(settle):
+		case <-w.s.Clock.After(settle * time.Duration(1+len(members)/20)):
 		case <-ctx.Done():
 			return
 		}
