@@ -80,6 +80,7 @@ type Runtime struct {
 	run      *hostRun
 	changed  chan struct{} // closed when run changes
 
+	refused    sync.Map      // why archives cannot be unpacked for all machines, by name
 	unshared   chan struct{} // has an element if there may be something to unpack or to remove
 	background sync.WaitGroup
 }

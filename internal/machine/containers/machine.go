@@ -142,10 +142,14 @@ func (m *Machine) boot() error {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
 	defer context.AfterFunc(run.ctx, cancel)()
+	userland, err := m.userland(ctx)
+	if err != nil {
+		return err
+	}
 	cpus, memory := bounds(m.in)
 	cfg := inside.MachineConfig{
 		ID: m.in.ID, Hostname: hostname(m.in), Interface: eni(m.in), Address: m.in.PrivateIP, Resolver: Resolver, Search: search(m.in.Region), CA: m.rt.cfg.CA,
-		CPUs: cpus, MemoryBytes: memory << 20, PIDs: cmp.Or(m.rt.cfg.PIDs, defaultPIDs), Tools: m.guest.Tools(),
+		CPUs: cpus, MemoryBytes: memory << 20, PIDs: cmp.Or(m.rt.cfg.PIDs, defaultPIDs), Userland: userland, Tools: m.guest.Tools(),
 	}
 	if err := m.rt.cfg.Connect(ctx, m.in); err != nil {
 		return fmt.Errorf("connecting the machine to its network: %w", err)

@@ -81,12 +81,21 @@ func (r *Runtime) shareAll(ctx context.Context, failed map[string]time.Time) err
 			return err
 		case errors.Is(err, errLeft):
 			failed[name] = changed[name]
+			r.refused.Store(name, whyRefused(err))
 			r.cfg.Log.Warn("each machine unpacks an archive of images itself", "archive", name, "err", err)
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(append(errs, r.removeLayers(ctx))...)
+}
+
+// whyRefused returns why an archive cannot be unpacked, in words for the people who have loaded it.
+func whyRefused(err error) error {
+	if strings.Contains(err.Error(), "no match for platform") { // containerd says so in words only
+		return errPlatform
+	}
+	return err
 }
 
 // errLeft says that machines are told to unpack an archive themselves.

@@ -65,6 +65,11 @@ func file(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Nam
 // load gives the machines an image with layers, as docker save writes it.
 func load(t *testing.T, r *containers.Runtime, name string, all ...[]byte) {
 	t.Helper()
+	loadFor(t, r, name, runtime.GOARCH, all...)
+}
+
+func loadFor(t *testing.T, r *containers.Runtime, name, architecture string, all ...[]byte) {
+	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	put := func(name string, data []byte) {
@@ -88,7 +93,7 @@ func load(t *testing.T, r *containers.Runtime, name string, all ...[]byte) {
 		files = append(files, fmt.Sprintf("%d.tar", i))
 		put(files[i], l)
 	}
-	put("config.json", text(map[string]any{"architecture": runtime.GOARCH, "os": "linux", "rootfs": map[string]any{"type": "layers", "diff_ids": diffs}}))
+	put("config.json", text(map[string]any{"architecture": architecture, "os": "linux", "rootfs": map[string]any{"type": "layers", "diff_ids": diffs}}))
 	put("manifest.json", text([]any{map[string]any{"Config": "config.json", "RepoTags": []string{name}, "Layers": files}}))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@
 //	drydock-cni   the CNI plugin: it gives a pod an address of the instance's network interfaces
 //	sftp-server   what sshd runs for the subsystem sftp
 //	nft           nft, with its own libraries
+//	mount, umount what the kubelet needs of them, for machines whose userland is an image
 //
 // and in the pods of EKS's add-ons, the programs that are not upstream's: go-runner, grpc-health-probe, aws-vpc-cni-init,
 // aws-vpc-cni and controller; and in those of `drydock demo`, web.
@@ -34,6 +35,10 @@ func main() {
 		err = sftpServer()
 	case "nft":
 		err = nft()
+	case "mount":
+		err = mount(os.Args[1:])
+	case "umount":
+		err = umount(os.Args[1:])
 	case "go-runner":
 		err = goRunner()
 	case "grpc-health-probe":

@@ -29,12 +29,12 @@ var environment = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "SSL_CERT_FILE=
 func command(r Command) (*exec.Cmd, accounts.User, error) {
 	u, ok := accounts.FindUser(disk{}, cmp.Or(r.User, "root"))
 	if !ok && cmp.Or(r.User, "root") == "root" { // whatever has become of /etc/passwd
-		u, ok = accounts.User{Name: "root", Home: "/root", Shell: "/bin/bash"}, true
+		u, ok = accounts.User{Name: "root", Home: "/root"}, true
 	}
 	if !ok {
 		return nil, u, fmt.Errorf("%w: %s", machine.ErrNoUser, r.User)
 	}
-	shell := cmp.Or(u.Shell, "/bin/bash")
+	shell := cmp.Or(u.Shell, loginShell())
 	args := r.Args
 	if len(args) == 0 {
 		args = []string{shell}

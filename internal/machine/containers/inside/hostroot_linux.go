@@ -43,7 +43,7 @@ func hostRoot(data, programs int) error {
 	m.mount("sysfs", root+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("cgroup2", root+hostCgroup, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.do("mkdir", func() error {
-		return errors.Join(os.Mkdir(root+machineRoot, 0o700), os.Mkdir(root+machineDisk, 0o700), os.Mkdir(root+socketDir, 0o700))
+		return errors.Join(os.Mkdir(root+machineRoot, 0o700), os.Mkdir(root+machineDisk, 0o700), os.Mkdir(root+userlandDir, 0o700), os.Mkdir(root+socketDir, 0o700))
 	})
 	m.pivot(root)
 	return m.err

@@ -126,6 +126,9 @@ type MachineConfig struct {
 	Disk bool
 	// PIDs bounds processes and threads, by a cgroup or as HostConfig.PIDs.
 	PIDs int
+	// Userland has the chain IDs of an image's layers, the lowest first, if the machine has the programs of that image instead of the
+	// real machine's.
+	Userland []string
 	// Tools are programs of the image that the daemon runs. They take the place of the host's if their name begins with an
 	// exclamation mark. Programs outside of the usual folders have full paths.
 	Tools []string

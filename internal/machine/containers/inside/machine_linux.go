@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -193,9 +194,13 @@ func (b *box) start(p Program) error {
 	if b.programs[p.Mode] != nil {
 		return nil
 	}
+	env := environment
+	if b.cfg.Userland != nil {
+		env = append(slices.Clone(env), "PATH="+nodeBin+":"+searchPath)
+	}
 	b.programs[p.Mode] = childproc.Supervise(context.Background(), childproc.Spec{
 		Mode: p.Mode, Executable: filepath.Join(Bin, "drydock-node"), Dir: "/", Config: func() ([]byte, error) { return p.Config, nil },
-		Env: append([]string{"GOGC=40", "GOMAXPROCS=" + strconv.Itoa(max(b.cfg.CPUs, 1)), "HOME=/root"}, environment...), LogFile: "/var/log/" + p.Mode + ".log", MaxBackoff: 5 * time.Second,
+		Env: append([]string{"GOGC=40", "GOMAXPROCS=" + strconv.Itoa(max(b.cfg.CPUs, 1)), "HOME=/root"}, env...), LogFile: "/var/log/" + p.Mode + ".log", MaxBackoff: 5 * time.Second,
 	})
 	return nil
 }

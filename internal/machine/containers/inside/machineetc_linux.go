@@ -36,6 +36,11 @@ func (b *box) etc() error {
 	}); err != nil {
 		return err
 	}
+	if b.cfg.Userland != nil {
+		if err := addAccounts(); err != nil {
+			return err
+		}
+	}
 	return unlessFull(b.trust())
 }
 

@@ -19,7 +19,8 @@ var kept = map[string]os.FileMode{
 	"etc": 0o755, "var": 0o755, "home": 0o755, "root": 0o700, "tmp": 0o777 | os.ModeSticky, "mnt": 0o755, "srv": 0o755,
 }
 
-// root moves to the machine's root file system: one in memory, with the host's programs and folders of the machine's disk.
+// root moves to the machine's root file system: one in memory, with the programs of the host or of an image, and folders of the
+// machine's disk.
 // Mounts are made only in folders that are not on the disk, because names there may be links.
 func (b *box) root() error {
 	const dir = machineRoot
@@ -47,13 +48,19 @@ func (b *box) root() error {
 		}
 		return m.err
 	})
-	m.userland(dir)
+	if b.cfg.Userland == nil {
+		m.userland(dir)
+	} else {
+		m.mountImage(b.cfg.Userland)
+		m.showImage(dir)
+	}
 	m.bind(programDir, dir+Bin, true)
 	m.bind(imageDir, dir+"/opt/drydock/images", true)
 	m.mount("tmpfs", dir+setuidBin, "tmpfs", unix.MS_NODEV, "mode=755,size=4m")
 	m.do("making sudo", func() error { return makeSudo(dir) })
-	m.do("showing the image's programs", func() error { return linkTools(dir, b.cfg.Tools) })
-	m.do("replacing sh", func() error { return m.overSh(dir) })
+	if b.cfg.Userland == nil {
+		m.do("replacing sh", func() error { return m.overSh(dir) })
+	}
 	m.mount("proc", dir+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("sysfs", dir+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("cgroup2", dir+"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
@@ -72,9 +79,18 @@ func (b *box) root() error {
 	}
 	// Container runtimes log there; this machine has no kernel log of its own.
 	m.bindFile(filepath.Join(hostDev, "null"), filepath.Join(dir, "dev/kmsg"))
-	m.do("keeping the host's settings", func() error { return unlessFull(copyEtc(dir + "/etc")) })
+	m.do("keeping the userland's settings", func() error {
+		if n := len(b.cfg.Userland); n > 0 {
+			return unlessFull(copyImage(dir, b.cfg.Userland[n-1]))
+		}
+		return unlessFull(copyEtc(dir + "/etc"))
+	})
 	m.pivot(dir)
 	// From here on, links can lead only to what the machine has.
+	m.do("showing the image's programs", func() error { return linkTools(b.cfg.Tools) })
+	if b.cfg.Userland != nil {
+		m.do("showing the node's programs", linkNodePrograms)
+	}
 	m.do("preparing the disk", func() error {
 		for _, name := range []string{"/var/log", "/var/lib", "/var/tmp", "/etc/cni/net.d", "/etc/containerd"} {
 			if err := os.MkdirAll(name, 0o755); err != nil {

@@ -14,9 +14,9 @@ import (
 // toolProgram is what the image's programs really are: a program that calls the daemon.
 const toolProgram = Bin + "/guest"
 
-// linkTools puts the image's programs into a new root. name=target links name to target unless the machine already has that
+// linkTools puts the image's programs into the machine's root. name=target links name to target unless the machine already has that
 // program.
-func linkTools(root string, names []string) error {
+func linkTools(names []string) error {
 	for _, name := range names {
 		name, replaces := strings.CutPrefix(name, "!")
 		name, program, linked := strings.Cut(name, "=")
@@ -24,23 +24,23 @@ func linkTools(root string, names []string) error {
 			program = toolProgram
 		}
 		if strings.HasPrefix(name, "/") {
-			if err := os.MkdirAll(path.Dir(root+name), 0o755); err != nil {
+			if err := os.MkdirAll(path.Dir(name), 0o755); err != nil {
 				return err
 			}
-			if err := os.Symlink(toolProgram, root+name); err != nil && !errors.Is(err, os.ErrExist) {
+			if err := os.Symlink(toolProgram, name); err != nil && !errors.Is(err, os.ErrExist) {
 				return err
 			}
 			continue
 		}
 		found := false
-		for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"} {
-			_, err := os.Stat(root + path.Join(dir, name))
+		for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
+			_, err := os.Stat(path.Join(dir, name))
 			found = found || err == nil
 		}
 		if found && !replaces {
 			continue
 		}
-		if err := os.Symlink(program, path.Join(root, setuidBin, name)); err != nil {
+		if err := os.Symlink(program, path.Join(setuidBin, name)); err != nil {
 			return err
 		}
 	}

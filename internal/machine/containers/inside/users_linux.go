@@ -41,6 +41,17 @@ type setting struct {
 	mode       fs.FileMode
 }
 
+// with returns the text for machines with another shell than bash.
+func (s setting) with(shell string) string { return strings.ReplaceAll(s.text, "/bin/bash", shell) }
+
+// loginShell is the shell of users who have chosen none.
+func loginShell() string {
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		return "/bin/sh"
+	}
+	return "/bin/bash"
+}
+
 var defaults = []setting{
 	{"passwd", "root:x:0:0:root:/root:/bin/bash\nec2-user:x:1000:1000:EC2 Default User:/home/ec2-user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", 0o644},
 	{"group", "root:x:0:\ntty:x:5:\nwheel:x:10:ec2-user\nec2-user:x:1000:\nnogroup:x:65534:\n", 0o644},
@@ -58,12 +69,13 @@ var defaults = []setting{
 
 // settle writes the settings that the disk does not have yet, and makes the homes of its users.
 func settle(more []setting) error {
+	shell := loginShell()
 	for _, d := range append(more, defaults...) {
 		at := path.Join("/etc", d.name)
 		if _, err := os.Lstat(at); err == nil {
 			continue
 		}
-		if err := unlessFull(replace(at, []byte(d.text), d.mode)); err != nil {
+		if err := unlessFull(replace(at, []byte(d.with(shell)), d.mode)); err != nil {
 			return err
 		}
 	}

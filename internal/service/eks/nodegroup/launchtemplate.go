@@ -224,9 +224,11 @@ func fillTemplate(d *ec2types.RequestLaunchTemplateData, cluster *record.Cluster
 		}
 	}
 	tags := map[string]string{"eks:cluster-name": cluster.Name(), "eks:nodegroup-name": *g.Nodegroup.NodegroupName}
-	// AWS deviation: the tags of a node group stay on the group, but this one says what runs its instances.
-	if runtime := g.Nodegroup.Tags["drydock:runtime"]; runtime != "" {
-		tags["drydock:runtime"] = runtime
+	// AWS deviation: the tags of a node group stay on the group, but these say what runs its instances.
+	for _, name := range []string{"drydock:runtime", "drydock:userland"} {
+		if value := g.Nodegroup.Tags[name]; value != "" {
+			tags[name] = value
+		}
 	}
 	for _, kind := range []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume, ec2types.ResourceTypeNetworkInterface} {
 		i := slices.IndexFunc(d.TagSpecifications, func(t ec2types.LaunchTemplateTagSpecificationRequest) bool { return t.ResourceType == kind })
