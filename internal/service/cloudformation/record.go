@@ -14,7 +14,7 @@ var (
 	// stacks are keyed by the unique part of their ID, because names can be reused.
 	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same)
 	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
-	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same)
+	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event", store.Same)
 	// changeSets are keyed by STACK/ID.
 	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same, store.Same, store.Same, store.Same)
