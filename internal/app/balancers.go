@@ -77,8 +77,11 @@ func (b balancers) Serves(account, region, name string, port uint16) bool {
 }
 
 // Connect implements compute.Balancers.
-func (b balancers) Connect(account, region, name string, port uint16, client netip.Addr) (net.Conn, error) {
-	return b.plane.Connect(trafficKey(account, region, name), port, netip.AddrPortFrom(client, uint16(32768+time.Now().UnixNano()%28000))) //nolint:gosec // a port
+func (b balancers) Connect(account, region, name string, port uint16, client netip.AddrPort) (net.Conn, error) {
+	if client.Port() == 0 {
+		client = netip.AddrPortFrom(client.Addr(), uint16(32768+time.Now().UnixNano()%28000)) //nolint:gosec // a port
+	}
+	return b.plane.Connect(trafficKey(account, region, name), port, client)
 }
 
 // ConnectPackets implements compute.Balancers.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -209,4 +210,49 @@ func BenchmarkNLB(b *testing.B) {
 		b.Fatal(err)
 	}
 	<-received
+}
+
+// A target that is to see its client gets the client's address and port, and another one those of the load balancer.
+func TestPreserveClient(t *testing.T) {
+	dialled := make(chan netip.AddrPort)
+	p := balancer.New(balancer.Config{Store: open(t), Client: netip.MustParseAddr("203.0.113.7"), Patience: 1000, Log: testlog.New(t)})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = p.Run(ctx, balancer.Network{
+			Dial: func(ctx context.Context, _, _ string, to balancer.Destination) (net.Conn, error) {
+				select {
+				case dialled <- to.Client:
+				case <-ctx.Done():
+				}
+				return nil, errors.New("no")
+			},
+			Runs: func(string, string, balancer.Destination) bool { return false }, // and so no health checks
+		})
+	})
+	defer wg.Wait()
+	defer cancel()
+	for _, preserve := range []bool{true, false} {
+		lb := tcp()
+		lb.Groups[0].PreserveClient = preserve
+		if err := p.Put(t.Context(), key, lb); err != nil {
+			t.Fatal(err)
+		}
+		inside := netip.MustParseAddrPort("10.0.0.9:1234")
+		c := testkit.Must(p.Connect(key, 80, inside))(t)
+		defer c.Close()
+		outside := testkit.Must(net.Dial("tcp", local(t, p)))(t)
+		defer outside.Close()
+		want := map[netip.AddrPort]int{{}: 2}
+		if preserve {
+			want = map[netip.AddrPort]int{inside: 1, netip.AddrPortFrom(netip.MustParseAddr("203.0.113.7"), outside.LocalAddr().(*net.TCPAddr).AddrPort().Port()): 1}
+		}
+		got := map[netip.AddrPort]int{}
+		for range 2 {
+			got[<-dialled]++
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("preserving clients: %t: dialled for %v, want %v", preserve, got, want)
+		}
+	}
 }

@@ -16,8 +16,8 @@ type Destination struct {
 	Port               uint16
 	// Network is udp, or empty for tcp.
 	Network string
-	// Client is the address of the client if the target is to see it.
-	Client netip.Addr
+	// Client is the client if the target is to see its address, and its port if that is free.
+	Client netip.AddrPort
 }
 
 // Host returns the target, for messages and Host headers.

@@ -274,7 +274,7 @@ func (t *target) weight(client netip.Addr) uint64 {
 }
 
 // dial connects to a target by a Destination's network, and keeps the connection until it is closed.
-func (t *target) dial(ctx context.Context, network string, client netip.Addr) (net.Conn, error) {
+func (t *target) dial(ctx context.Context, network string, client netip.AddrPort) (net.Conn, error) {
 	to := t.To
 	to.Client, to.Network = client, network
 	c, err := t.g.b.dial(ctx, to)
@@ -300,9 +300,9 @@ func (b *running) dial(ctx context.Context, to Destination) (net.Conn, error) {
 	other.ID = to.Balancer
 	client := to.Client
 	if !client.IsValid() {
-		client = b.plane.cfg.Client
+		client = netip.AddrPortFrom(b.plane.cfg.Client, 0)
 	}
-	return b.plane.Connect(other, to.Port, netip.AddrPortFrom(client, 0))
+	return b.plane.Connect(other, to.Port, client)
 }
 
 // done closes a connection of dial.

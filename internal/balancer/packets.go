@@ -109,9 +109,9 @@ func (l *packetListener) dial(ctx context.Context, client netip.AddrPort) (net.C
 	if !ok {
 		return nil, errNoTarget
 	}
-	source := netip.Addr{}
+	source := netip.AddrPort{}
 	if t.PreserveClient {
-		source = client.Addr()
+		source = client
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()

@@ -100,7 +100,7 @@ func TestPackets(t *testing.T) {
 		t.Errorf("the next answer of the flow is %q, want %q", got, want)
 	}
 	mu.Lock()
-	if len(dialled) != 1 || dialled[0].Client != netip.MustParseAddr("203.0.113.7") {
+	if len(dialled) != 1 || dialled[0].Client != netip.AddrPortFrom(netip.MustParseAddr("203.0.113.7"), client.LocalAddr().(*net.UDPAddr).AddrPort().Port()) {
 		t.Errorf("dialled %+v", dialled)
 	}
 	admitted = false

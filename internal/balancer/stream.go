@@ -34,9 +34,9 @@ func (l *listener) stream(c net.Conn, client netip.AddrPort) {
 	}
 	ctx, cancel := context.WithTimeout(l.b.ctx, connectPatience)
 	defer cancel()
-	source := netip.Addr{}
+	source := netip.AddrPort{}
 	if t.PreserveClient {
-		source = client.Addr()
+		source = client
 	}
 	raw, err := t.dial(ctx, "", source)
 	if err != nil {

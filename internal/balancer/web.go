@@ -318,7 +318,7 @@ func newTarget(g *group, w Target) *target {
 			ctx, cancel := context.WithTimeout(ctx, connectPatience)
 			defer cancel()
 			defer context.AfterFunc(g.ctx, cancel)()
-			c, err := t.dial(ctx, "", netip.Addr{})
+			c, err := t.dial(ctx, "", netip.AddrPort{})
 			if err != nil {
 				return nil, err
 			}

@@ -20,8 +20,8 @@ type Balancers interface {
 	// Serves reports whether a port of a load balancer leads to programs. The name is an ARN, or that of a Classic Load
 	// Balancer.
 	Serves(account, region, name string, port uint16) bool
-	// Connect connects a client to a port of a load balancer, which the network has let through.
-	Connect(account, region, name string, port uint16, client netip.Addr) (net.Conn, error)
+	// Connect connects a client to a port of a load balancer, which the network has let through. If its port is not known, it is 0.
+	Connect(account, region, name string, port uint16, client netip.AddrPort) (net.Conn, error)
 	// ConnectPackets returns a connection for the datagrams of a client, which the network has let through, to a target.
 	ConnectPackets(ctx context.Context, account, region, name string, port uint16, client netip.AddrPort) (net.Conn, error)
 	// Ports returns the ports of a load balancer at which it carries traffic.
@@ -30,7 +30,7 @@ type Balancers interface {
 
 // throughBalancer connects a client to a load balancer if its connection leads to one that serves programs. v and err are
 // what the network says about the connection.
-func (m *Machines) throughBalancer(account, region string, port int, client netip.Addr, v *reach.Verdict, err error) (net.Conn, bool, error) {
+func (m *Machines) throughBalancer(account, region string, port int, client netip.AddrPort, v *reach.Verdict, err error) (net.Conn, bool, error) {
 	if m.cfg.Balancers == nil {
 		return nil, false, nil
 	}
@@ -43,7 +43,7 @@ func (m *Machines) throughBalancer(account, region string, port int, client neti
 			if h := &v.Forward[i]; h.Kind == reach.KindLoadBalancer {
 				name = h.ID
 			} else if name == "" && h.Out != nil {
-				client = h.Out.Source
+				client = netip.AddrPortFrom(h.Out.Source, client.Port())
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (m *Machines) DialTarget(ctx context.Context, account, region string, to ba
 		if e, ok := s.Get(to.Interface).(*reach.Interface); ok && len(e.Addresses) > 0 {
 			own = e.Addresses[0].Private
 		}
-		if v = s.CheckTarget(flow, to.Client); v.Reachable {
+		if v = s.CheckTarget(flow, to.Client.Addr()); v.Reachable {
 			break
 		}
 	}
@@ -109,8 +109,8 @@ func (m *Machines) DialTarget(ctx context.Context, account, region string, to ba
 		if to.Instance != "" {
 			at = in.PrivateIP
 		}
-		if to.Client.Is4() != at.Is4() {
-			to.Client = netip.Addr{}
+		if to.Client.Addr().Is4() != at.Is4() {
+			to.Client = netip.AddrPort{}
 		}
 		c, err := m.dialBox(ctx, inside.Socket{Network: to.Network, Interface: to.Interface, Address: netip.AddrPortFrom(at, to.Port), Client: to.Client})
 		if tcp, ok := c.(*net.TCPConn); ok && err == nil && to.Client.IsValid() {

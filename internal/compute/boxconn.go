@@ -131,7 +131,7 @@ func (n *boxNetwork) lead(c *boxConn, metadata *handoff) {
 	from, _ := netip.ParseAddrPort(c.RemoteAddr().String())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	backend, err := n.guests.dial(machine.WithSource(ctx, from.Addr()), c.in, name, int(to.Port()))
+	backend, err := n.guests.dial(machine.WithSource(ctx, from), c.in, name, int(to.Port()))
 	if err != nil {
 		n.log.Debug("a connection of a machine was refused", "instance", c.in.ID, "to", name, "port", to.Port(), "err", err)
 		n.learn(ctx, c.in, name, to.Addr())

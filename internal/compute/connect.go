@@ -25,7 +25,7 @@ func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from
 		return m.console.Dial(r)
 	}
 	v, err := m.network.admit(ctx, account, region, from, to, port)
-	if c, ok, err := m.throughBalancer(account, region, port, from.Address, v, err); ok || err != nil {
+	if c, ok, err := m.throughBalancer(account, region, port, netip.AddrPortFrom(from.Address, 0), v, err); ok || err != nil {
 		return c, err
 	}
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *Machines) enter(ctx context.Context, id string, address netip.Addr, por
 	if !ok {
 		return nil, refusedBy(address.String(), port)
 	}
-	ctx = machine.WithSource(ctx, v.Forward[len(v.Forward)-1].In.Source)
+	ctx = machine.WithSource(ctx, netip.AddrPortFrom(v.Forward[len(v.Forward)-1].In.Source, 0))
 	conn, err := computer.Dial(ctx, address.String(), port)
 	if errors.Is(err, machine.ErrBooting) || errors.Is(err, machine.ErrOff) {
 		err = refusedBy(address.String(), port) // nothing listens yet, or nothing listens any more

@@ -133,7 +133,7 @@ func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host stri
 		if err != nil {
 			return nil, err
 		}
-		to := target{in.ID, host, port, machine.SourceFrom(ctx)}
+		to := target{in.ID, host, port, machine.SourceFrom(ctx).Addr()}
 		if to.pod == in.PrivateIP {
 			to.pod = netip.Addr{}
 		}

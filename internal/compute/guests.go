@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 		return c, err
 	}
 	v, err := g.machines.network.allow(ctx, in, host, port)
-	if c, ok, err := g.machines.throughBalancer(in.Account, in.Region, port, in.PrivateIP, v, err); ok || err != nil {
+	if c, ok, err := g.machines.throughBalancer(in.Account, in.Region, port, netip.AddrPortFrom(in.PrivateIP, machine.SourceFrom(ctx).Port()), v, err); ok || err != nil {
 		return c, err
 	}
 	if err != nil {

@@ -178,15 +178,16 @@ type Process interface {
 
 type sourceKey struct{}
 
-// WithSource returns a context with which Machine.Dial connects to the machine itself as if from the given address.
-func WithSource(ctx context.Context, source netip.Addr) context.Context {
+// WithSource returns a context with which Machine.Dial connects to the machine itself as if from the given address. Connections out
+// of a machine have the port, too, unless it is 0.
+func WithSource(ctx context.Context, source netip.AddrPort) context.Context {
 	return context.WithValue(ctx, sourceKey{}, source)
 }
 
-// SourceFrom returns the address that WithSource has set, or the zero Addr.
-func SourceFrom(ctx context.Context) netip.Addr {
-	a, _ := ctx.Value(sourceKey{}).(netip.Addr)
-	return a
+// SourceFrom returns what WithSource has set, or the zero AddrPort.
+func SourceFrom(ctx context.Context) netip.AddrPort {
+	source, _ := ctx.Value(sourceKey{}).(netip.AddrPort)
+	return source
 }
 
 // Run runs a program and waits for its end.

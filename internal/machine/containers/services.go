@@ -130,7 +130,7 @@ func (s service) connect(ctx context.Context, to netip.AddrPort) (net.Conn, erro
 			return nil, err
 		}
 	}
-	source := machine.SourceFrom(ctx)
+	source := machine.SourceFrom(ctx).Addr()
 	if !source.IsValid() {
 		source = to.Addr()
 	}

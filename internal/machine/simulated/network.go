@@ -115,7 +115,7 @@ func (c *Computer) dialSelf(ctx context.Context, host string, port int, local bo
 		c.runs.Done()
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address{net.JoinHostPort(host, fmt.Sprint(port))}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
-	source := machine.SourceFrom(ctx)
+	source := machine.SourceFrom(ctx).Addr()
 	switch {
 	case source.IsValid():
 	case local:

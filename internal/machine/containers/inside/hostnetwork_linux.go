@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -137,8 +138,13 @@ func (h *host) socket(r HostRequest) (*os.File, error) {
 		if err := h.fabric.AttachManaged(r.Dial.Interface); err != nil {
 			return nil, err
 		}
+		network := cmp.Or(r.Dial.Network, "tcp")
 		var err error
-		if c, err = h.fabric.Dial(ctx, r.Dial.Interface, cmp.Or(r.Dial.Network, "tcp"), netip.AddrPortFrom(r.Dial.Client, 0), r.Dial.Address); err != nil {
+		c, err = h.fabric.Dial(ctx, r.Dial.Interface, network, r.Dial.Client, r.Dial.Address)
+		if errors.Is(err, unix.EADDRINUSE) || errors.Is(err, unix.EADDRNOTAVAIL) { // the client has used this port for the target a moment ago
+			c, err = h.fabric.Dial(ctx, r.Dial.Interface, network, netip.AddrPortFrom(r.Dial.Client.Addr(), 0), r.Dial.Address)
+		}
+		if err != nil {
 			return nil, err
 		}
 	} else {

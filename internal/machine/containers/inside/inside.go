@@ -86,8 +86,8 @@ type Socket struct {
 	Machine   string
 	Interface string
 	Address   netip.AddrPort
-	// Client is the address that a connection from an interface has, if it is not the interface's.
-	Client netip.Addr
+	// Client is the address that a connection from an interface has, if it is not the interface's, and its port if that is free.
+	Client netip.AddrPort
 }
 
 // A Service is a port at which the fabric answers.

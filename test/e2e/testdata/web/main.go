@@ -38,6 +38,20 @@ func run(args []string) error {
 		defer res.Body.Close()
 		_, err = io.Copy(os.Stdout, res.Body)
 		return err
+	case len(args) == 3 && args[0] == "get": // from a port
+		port, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		d := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+		client := http.Client{Transport: &http.Transport{DialContext: d.DialContext}}
+		res, err := client.Get(args[1])
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		_, err = io.Copy(os.Stdout, res.Body)
+		return err
 	case len(args) == 2 && args[0] == "connect": // to HOST:PORT
 		host, port, err := net.SplitHostPort(args[1])
 		if err != nil {
