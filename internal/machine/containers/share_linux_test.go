@@ -323,7 +323,7 @@ func TestLayersGoWithTheirMachines(t *testing.T) {
 // The daemon is killed while it removes a layer. The next one removes the rest, and an image with that layer has all of it again.
 func TestARemovalIsTakenUpAgain(t *testing.T) {
 	needContainers(t)
-	const files = 4000
+	const files = 2000
 	entries := make([]tar.Header, files)
 	for i := range entries {
 		entries[i] = file(fmt.Sprintf("f%d", i))
@@ -365,7 +365,7 @@ func TestARemovalIsTakenUpAgain(t *testing.T) {
 // disturbRemoval lets this test's daemon run, kills it when it removes a layer, and reports whether some of the layer is left.
 func disturbRemoval(t *testing.T, dir, layer string) bool {
 	t.Helper()
-	daemon := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
+	daemon := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=3m")
 	daemon.Env = append(os.Environ(), daemonDir+"="+dir)
 	if err := daemon.Start(); err != nil {
 		t.Fatal(err)
@@ -378,7 +378,7 @@ func disturbRemoval(t *testing.T, dir, layer string) bool {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	seen := false
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
 		if _, err := os.Stat(whole); err == nil {
 			seen = true
 			continue
