@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"net/http"
 	"sync"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
@@ -73,6 +74,10 @@ func (x *exchange) askAgain() {
 	x.again = x.s.answers.of(x.question, x.asOf)
 }
 
+// largeAnswer is the size, in bytes, of an answer whose end is sent before the call is recorded, which takes long for such an
+// answer. Clients of smaller ones find the record as soon as they have the answer.
+const largeAnswer = 1 << 20
+
 // write sends resp, replacing the request ID in a reused answer.
 func (x *exchange) write(resp *wire.Response) {
 	body := resp.Body
@@ -83,4 +88,7 @@ func (x *exchange) write(resp *wire.Response) {
 		body = body[after:]
 	}
 	_, _ = x.w.Write(body) // an error means that the client has disconnected
+	if len(resp.Body) >= largeAnswer {
+		_ = http.NewResponseController(x.w).Flush() // it fails for a recorder of tests
+	}
 }
