@@ -11,7 +11,9 @@ import (
 // Holding: an SDK's waiter asks, sleeps up to 30 seconds and asks again. Instead of letting it sleep, the server
 // holds the answer until it is one that the waiter may be waiting for, or until maxHold has passed.
 const (
-	maxHold = 10 * time.Second
+	// maxHold is well below the shortest time after which clients give up reading, which is 30 seconds for the SDK for Java. A
+	// busy computer needs more than ten seconds for a control plane, and the waiter's sleep would add 30.
+	maxHold = 20 * time.Second
 	// holdPause is the minimum time between two calls of a held handler, so that a busy store does not make waiters
 	// expensive.
 	holdPause = 20 * time.Millisecond
