@@ -428,8 +428,9 @@ func TestNetworkTraffic(t *testing.T) {
 		t.Errorf("echoed %q", line)
 	}
 	w.backends.mu.Lock()
-	if !slices.ContainsFunc(w.backends.dialled, func(to balancer.Destination) bool { return to.Client == laptop }) {
-		t.Error("no target was to see the client's address")
+	client := netip.AddrPortFrom(laptop, c.LocalAddr().(*net.TCPAddr).AddrPort().Port())
+	if !slices.ContainsFunc(w.backends.dialled, func(to balancer.Destination) bool { return to.Client == client }) {
+		t.Error("no target was to see the client's address and port")
 	}
 	w.backends.mu.Unlock()
 
