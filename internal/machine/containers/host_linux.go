@@ -107,6 +107,7 @@ func (r *Runtime) startHost() error {
 	spec.OnStart = func(int) {
 		if err := leave(); err != nil {
 			r.cfg.Log.Warn("mounts of this machine stay in use until the daemon ends", "err", err)
+			leave = func() error { return nil } // or the next host could not start
 		}
 	}
 	spec.Attr = func(a *syscall.SysProcAttr) {
@@ -124,8 +125,8 @@ func (r *Runtime) startHost() error {
 
 // enter makes a folder, as a read-only mount, the working folder of this thread, whose mount namespace becomes its own. A process with
 // a user namespace of its own that the thread starts gets a copy of the mount that the kernel never lets it make writable, although
-// it may own what is there. The result takes the thread back, so that nothing keeps copies of the real machine's mounts. It is for the
-// goroutine of a supervisor, whose thread runs nothing else and ends with it.
+// it may own what is there. The returned function moves the thread back, so that nothing keeps copies of the real machine's mounts. It
+// is for the goroutine of a supervisor, whose thread runs nothing else and ends with it.
 // https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
 func enter(dir string) (leave func() error, err error) {
 	runtime.LockOSThread() // never unlocked: the thread has a root and a working folder of its own

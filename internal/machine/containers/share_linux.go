@@ -125,7 +125,8 @@ func (r *Runtime) unpack(ctx context.Context, name string) (err error) {
 	}()
 	failure := r.unpackTo(ctx, archive, out)
 	if failure != nil {
-		if ctx.Err() != nil || lost(failure) {
+		// A full disk may have room later. What the host says has lost its number.
+		if ctx.Err() != nil || lost(failure) || strings.Contains(failure.Error(), syscall.ENOSPC.Error()) {
 			return failure
 		}
 		if err := out.Truncate(0); err != nil {

@@ -342,7 +342,7 @@ func TestARemovalIsTakenUpAgain(t *testing.T) {
 		select {}
 	}
 	dir, disturbed := "", false
-	for i := 0; i < 5 && !disturbed; i++ {
+	for i := 0; i < 20 && !disturbed; i++ {
 		dir = t.TempDir()
 		disturbed = disturbRemoval(t, dir, chain(large))
 	}

@@ -51,7 +51,7 @@ func (m *Machine) userland(ctx context.Context) ([]string, error) {
 func (r *Runtime) userland(ctx context.Context, name string) ([]string, error) {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
-		return nil, fmt.Errorf("invalid name of an image %q: %w", name, err)
+		return nil, fmt.Errorf("invalid image name %q: %w", name, err)
 	}
 	image := reference.FamiliarString(reference.TagNameOnly(named))
 	for deadline := time.Now().Add(unpackPatience); ; {
@@ -92,7 +92,7 @@ func (r *Runtime) archiveOf(image string) (archive string, changed time.Time, er
 	for _, a := range all {
 		names, err := r.ImageNames(a)
 		if err != nil || !slices.Contains(names, image) {
-			continue // what is no archive of images has none
+			continue // a file that is not an image archive has no names
 		}
 		st, err := os.Stat(filepath.Join(r.cfg.Dir, imageDir, a+layers.Archive))
 		if err != nil {
@@ -132,6 +132,9 @@ func layersOfImage(name, image string) ([]string, error) {
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
+		if h.Size > maxBlob && h.Name != ocispec.ImageIndexFile {
+			continue // such as a list of the image's parts
+		}
 		if size += h.Size; h.Size > maxBlob || size > maxBlobs {
 			return nil, fmt.Errorf("%s is too large", h.Name)
 		}
@@ -153,6 +156,9 @@ func layersOfImage(name, image string) ([]string, error) {
 			continue
 		}
 		diffs, err := blobs.diffs(d, 3)
+		for _, l := range diffs {
+			err = errors.Join(err, l.Validate())
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the image %s cannot be used: %w", image, err)
 		}
@@ -200,8 +206,12 @@ func (b blobs) diffs(d ocispec.Descriptor, depth int) ([]digest.Digest, error) {
 	})
 	slices.SortStableFunc(m.Manifests, func(x, y ocispec.Descriptor) int {
 		switch {
-		case x.Platform == nil || y.Platform == nil:
+		case x.Platform == nil && y.Platform == nil:
 			return 0
+		case x.Platform == nil: // as for containerd
+			return 1
+		case y.Platform == nil:
+			return -1
 		case ours.Less(*x.Platform, *y.Platform):
 			return -1
 		case ours.Less(*y.Platform, *x.Platform):

@@ -138,7 +138,7 @@ func TestAHostileUserlandSeesOnlyItsMachine(t *testing.T) {
 	for i, links := range []map[string]string{
 		{"bin/sh": "bash", "usr": other, "media": "/data", "home": "/data", "etc": other},
 		{"bin/sh": "bash", "etc/x": other, "var/log/x": other, "var/cache": up + "data/i-b/disk/mnt", "root": up + other, "opt": other, "userland": "/userland"},
-		{"bin/sh": "bash", "srv": "/", "lib/modules": other, "boot": "/host-etc", "proc": other, "sys": other, "dev": other, "run": other, "tmp": other},
+		{"bin/sh": "bash", "srv": "/", "lib/modules": other, "boot": "/host-etc", "proc": other, "sys": other, "dev": other, "run": other, "tmp": other, "opt/a": other},
 	} {
 		name := fmt.Sprintf("hostile:%d", i)
 		load(t, r, name, programs(t, []string{"bash", "cat", "ls"}, nil, links))
@@ -178,7 +178,7 @@ func TestAUserlandThatIsNotThere(t *testing.T) {
 	for _, tc := range []struct{ tag, want string }{
 		{"tiny:1", "boot: the tag drydock:userland: the image tiny:1 is not loaded: load it with drydock image load, pull or import"},
 		{"tiny", "boot: the tag drydock:userland: the image tiny:latest is not loaded: load it with drydock image load, pull or import"},
-		{"Tiny", `boot: the tag drydock:userland: invalid name of an image "Tiny": invalid reference format: repository name (library/Tiny) must be lowercase`},
+		{"Tiny", `boot: the tag drydock:userland: invalid image name "Tiny": invalid reference format: repository name (library/Tiny) must be lowercase`},
 		{"foreign:1", "boot: the tag drydock:userland: the image foreign:1 cannot be used: it is not for linux/" + runtime.GOARCH},
 	} {
 		t.Run(tc.tag, func(t *testing.T) {

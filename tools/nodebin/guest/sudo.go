@@ -43,6 +43,9 @@ func find(name string) (user, bool) {
 			shell := f[6]
 			if shell == "" {
 				shell = "/bin/bash"
+				if _, err := os.Stat(shell); err != nil { // an image may lack it
+					shell = "/bin/sh"
+				}
 			}
 			return user{f[0], f[5], shell, uid, gid}, true
 		}

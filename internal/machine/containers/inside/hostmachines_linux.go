@@ -25,8 +25,11 @@ type turn struct {
 	boot  context.CancelFunc // ends a boot
 }
 
-// bootPatience is how long a machine may take to boot.
-const bootPatience = 30 * time.Second
+// bootPatience is how long a machine may take to boot, and copyPatience if it may have to copy an image's files to its disk first.
+const (
+	bootPatience = 30 * time.Second
+	copyPatience = 10 * time.Minute
+)
 
 // turn waits until nobody else starts or stops a machine. The result ends it.
 func (h *host) turn(id string, boot context.CancelFunc) func() {
@@ -71,7 +74,11 @@ func (h *host) start(cfg MachineConfig, disk []*os.File) (err error) {
 		return fmt.Errorf("invalid machine ID %q", cfg.ID)
 	}
 	cfg.NoLimits, cfg.Disk = h.cfg.NoLimits, len(disk) == 1
-	ctx, cancel := context.WithTimeout(context.Background(), bootPatience)
+	patience := bootPatience
+	if cfg.Userland != nil {
+		patience = copyPatience
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	defer h.turn(cfg.ID, cancel)()
 	if g := h.guest(cfg.ID); g != nil {

@@ -53,12 +53,19 @@ func unlessFull(err error) error {
 	return nil
 }
 
-// bundle has the certificate authorities that the machine's programs trust.
-const bundle = "/etc/ssl/certs/ca-certificates.crt"
+// bundle has the certificate authorities that the machine's programs trust, and redHat those of an image of that family, which has
+// no bundle.
+const (
+	bundle = "/etc/ssl/certs/ca-certificates.crt"
+	redHat = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
+)
 
 // trust adds the installation's certificate authority to those of the host.
 func (b *box) trust() error {
 	all, err := readRegular(bundle)
+	if errors.Is(err, fs.ErrNotExist) {
+		all, err = readRegular(redHat)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

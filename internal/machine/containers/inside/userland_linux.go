@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -26,7 +27,8 @@ const (
 	userlandImage = userlandDir + "/image"
 )
 
-// nodeBin has the programs that containerd and the kubelet run instead of those of an image, which may have none or lesser ones.
+// nodeBin has the programs that containerd and the kubelet run instead of those of an image, which may lack them or have fewer
+// options.
 const nodeBin = "/opt/drydock/node"
 
 var chainID = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -39,13 +41,13 @@ func (m *mounter) mountImage(chain []string) {
 		for i, l := range slices.Backward(chain) {
 			dir := filepath.Join(imageDir, layers.Dir, l)
 			if !chainID.MatchString(l) {
-				return fmt.Errorf("invalid name of a layer %q", l)
+				return fmt.Errorf("invalid layer name %q", l)
 			}
 			// From now on, no one retires the layer without counting this machine.
 			if _, err := os.Lstat(filepath.Join(dir, layers.Retired)); !errors.Is(err, fs.ErrNotExist) {
 				return errors.New("the image was replaced just now")
 			}
-			// The kernel bounds the names of all layers together.
+			// The kernel limits the total length of these names.
 			name := filepath.Join(userlandDir, strconv.Itoa(i))
 			if err := os.Symlink(filepath.Join(dir, layers.Files), name); err != nil {
 				return err
@@ -87,7 +89,7 @@ func (m *mounter) showImage(root string) {
 		for name := range kept {
 			own = append(own, name)
 		}
-		return errors.Join(showEntries(image, ".", root, own), showEntries(image, "opt", root, []string{"aws", "drydock"}))
+		return errors.Join(os.MkdirAll(filepath.Join(root, "opt"), 0o755), showEntries(image, ".", root, own), showEntries(image, "opt", root, []string{"aws", "drydock"}))
 	})
 }
 
@@ -134,11 +136,11 @@ func showEntries(image *os.Root, dir, root string, own []string) error {
 	return nil
 }
 
-// notCopied are files of an image that say what the machine itself knows better.
+// notCopied are files that the machine writes itself.
 var notCopied = []string{"etc/hostname", "etc/hosts", "etc/machine-id", "etc/mtab", "etc/resolv.conf"}
 
-// copyImage copies what an image has in the folders that are on the machine's disk, once for each image that the machine has. What
-// the disk has already stays.
+// copyImage copies what an image has in the folders that are on the machine's disk, once for each image that the machine has. It
+// never replaces what is already on the disk.
 func copyImage(root, top string) error {
 	image, err := os.OpenRoot(userlandImage)
 	if err != nil {
@@ -156,11 +158,12 @@ func copyImage(root, top string) error {
 	if _, err := disks["var"].Lstat(note); err == nil {
 		return nil
 	}
-	// Of another userland, it would keep programs from finding their libraries.
+	// The cache of another userland would hide the image's libraries.
 	if err := disks["etc"].Remove("ld.so.cache"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for name, disk := range disks {
+	for _, name := range slices.Sorted(maps.Keys(disks)) { // /etc before what may fill the disk
+		disk := disks[name]
 		if st, err := image.Lstat(name); err != nil || !st.IsDir() {
 			continue
 		}
@@ -227,32 +230,58 @@ func copyFromImage(image *os.Root, from string, d fs.DirEntry, disk *os.Root, na
 	return err
 }
 
-// addAccounts adds the machine's own users and groups to those of an image.
+// accountsNote says that the disk has the machine's own accounts, so that those that were deleted do not come back.
+const accountsNote = "/var/.drydock-accounts"
+
+// addAccounts adds the machine's own users and groups to those of an image, once. They come first, so that their user IDs are
+// theirs. A group whose ID is taken is left out: its members would have the rights of another one.
 func addAccounts() error {
+	if _, err := os.Lstat(accountsNote); err == nil {
+		return nil
+	}
 	for _, d := range defaults {
 		if d.name != "passwd" && d.name != "group" && d.name != "shadow" {
 			continue
 		}
 		at := path.Join("/etc", d.name)
 		text, err := readRegular(at)
-		if err != nil {
+		var st unix.Stat_t
+		if err = errors.Join(err, unix.Lstat(at, &st)); err != nil {
+			fmt.Printf("Drydock: the machine's accounts are not added to %s: %v\n", at, err)
+			continue
+		}
+		all := withAccounts(d.with(loginShell()), string(text), d.name == "group")
+		if all == string(text) {
+			continue
+		}
+		if err := unlessFull(replace(at, []byte(all), os.FileMode(st.Mode&0o777))); err != nil {
 			return err
 		}
-		all := string(text)
-		for line := range strings.Lines(d.with(loginShell())) {
-			name, _, _ := strings.Cut(line, ":")
-			if !strings.HasPrefix(all, name+":") && !strings.Contains(all, "\n"+name+":") {
-				if all != "" && !strings.HasSuffix(all, "\n") {
-					all += "\n"
-				}
-				all += line
-			}
-		}
-		if err := unlessFull(replace(at, []byte(all), d.mode)); err != nil {
+		if err := os.Lchown(at, int(st.Uid), int(st.Gid)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return unlessFull(replace(accountsNote, nil, 0o644))
+}
+
+// withAccounts returns the lines of a file of accounts with those of ours before them whose names, and IDs if they are groups, it does
+// not have.
+func withAccounts(ours, theirs string, groups bool) string {
+	names, ids := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(theirs) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if names[f[0]] = true; len(f) > 2 {
+			ids[f[2]] = true
+		}
+	}
+	add := ""
+	for line := range strings.Lines(ours) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if !names[f[0]] && !(groups && len(f) > 2 && ids[f[2]]) {
+			add += line
+		}
+	}
+	return add + theirs
 }
 
 // linkNodePrograms puts the programs that containerd and the kubelet need into nodeBin.
