@@ -169,6 +169,7 @@ func setup(env *testscript.Env, bin string, most time.Duration) error {
 	}
 	env.Setenv("CONTROLLERS", built)
 	env.Setenv("PATH", strings.Join([]string{filepath.Dir(bin), filepath.Join(built, "helm"), os.Getenv("PATH")}, string(os.PathListSeparator)))
+	env.Values[tKey{}] = env.T()
 	limit := time.AfterFunc(most, func() { endAll(data) })
 	env.Defer(func() {
 		limit.Stop()
@@ -222,6 +223,9 @@ func endAll(data string) {
 		}
 	}
 }
+
+// A tKey is the key of a script's test among its values: the functions of ts.Defer cannot fail it by ts.Fatalf, which panics there.
+type tKey struct{}
 
 // expected has the pattern of the errors that the last daemon of a data folder has logged because its script caused them.
 var expected sync.Map
@@ -306,7 +310,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		args = append([]string{"--node-runtime", runtime}, args...)
 	}
 	data := ts.Getenv("DRYDOCK_DATA_DIR")
-	noErrors(ts, data) // of the daemon before
+	noErrors(ts, data) // of the previous daemon
 	expected.Delete(data)
 	ts.Check(ts.Exec("drydock", append([]string{"up", "-d", "--port", port, "--warm-spares", "0"}, args...)...))
 	i := readInfo(ts)
@@ -333,8 +337,9 @@ func startOther(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() {
 		down(bin, data, func(a ...any) { ts.Logf("%s", fmt.Sprint(a...)) })
 		logs(data, func(a ...any) { ts.Logf("%s", fmt.Sprint(a...)) })
-		defer os.RemoveAll(data)
-		noErrors(ts, data)
+		if found := unexpected(data); len(found) > 0 {
+			ts.Value(tKey{}).(testscript.T).Fatal("the other daemon logged errors:\n" + strings.Join(found, ""))
+		}
 	})
 	ts.Setenv("OTHER_DATA_DIR", data)
 	ts.Check(ts.Exec("drydock", append([]string{"up", "-d", "--port", "0", "--warm-spares", "0", "--data-dir", data}, args...)...))
