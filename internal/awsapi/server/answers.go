@@ -89,6 +89,6 @@ func (x *exchange) write(resp *wire.Response) {
 	}
 	_, _ = x.w.Write(body) // an error means that the client has disconnected
 	if len(resp.Body) >= largeAnswer {
-		_ = http.NewResponseController(x.w).Flush() // it fails for a recorder of tests
+		_ = http.NewResponseController(x.w).Flush() // as above
 	}
 }

@@ -69,14 +69,16 @@ func TestObserved(t *testing.T) {
 	rules := auditEvaluator{auditpolicy.NewPolicyRuleEvaluator(policy), l}
 	for name, tc := range map[string]struct {
 		group, resource string
+		stage           auditinternal.Stage
 		code            int32
 		deprecated      string
 		later           auditinternal.Level
 	}{
-		"a built-in resource":   {"apps", "deployments", 201, "", auditinternal.LevelNone},
-		"a refused request":     {"apps", "replicasets", 403, "", auditinternal.LevelMetadata},
-		"a deprecated resource": {"", "endpoints", 200, "true", auditinternal.LevelMetadata},
-		"a custom resource":     {"karpenter.sh", "nodepools", 200, "", auditinternal.LevelMetadata},
+		"a built-in resource":   {"apps", "deployments", auditinternal.StageResponseComplete, 201, "", auditinternal.LevelNone},
+		"a refused request":     {"apps", "replicasets", auditinternal.StageResponseComplete, 403, "", auditinternal.LevelMetadata},
+		"a deprecated resource": {"", "endpoints", auditinternal.StageResponseComplete, 200, "true", auditinternal.LevelMetadata},
+		"a watch that began":    {"apps", "daemonsets", auditinternal.StageResponseStarted, 200, "", auditinternal.LevelMetadata},
+		"a custom resource":     {"karpenter.sh", "nodepools", auditinternal.StageResponseComplete, 200, "", auditinternal.LevelMetadata},
 	} {
 		request := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "me"}, ResourceRequest: true, Verb: "create", APIGroup: tc.group, APIVersion: "v1", Resource: tc.resource, Namespace: "default"}
 		level := func() auditinternal.Level { return rules.EvaluatePolicyRule(request).Level }
@@ -84,7 +86,7 @@ func TestObserved(t *testing.T) {
 			t.Errorf("%s at first: %s", name, got)
 		}
 		event := &auditinternal.Event{
-			Stage: auditinternal.StageResponseComplete, ObjectRef: &auditinternal.ObjectReference{APIGroup: tc.group, APIVersion: "v1", Resource: tc.resource},
+			Stage: tc.stage, ObjectRef: &auditinternal.ObjectReference{APIGroup: tc.group, APIVersion: "v1", Resource: tc.resource},
 			ResponseStatus: &metav1.Status{Code: tc.code},
 		}
 		if tc.deprecated != "" {

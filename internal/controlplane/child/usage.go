@@ -57,10 +57,11 @@ func (u *usage) isCurrent(r resource) bool {
 	return ok
 }
 
-// learn notes the resource of a successful request that was not marked as deprecated. Custom resources can become deprecated.
+// learn notes the resource of a successful request that was not marked as deprecated by its end. Custom resources can become
+// deprecated.
 func (u *usage) learn(e *auditinternal.Event) {
 	o := e.ObjectRef
-	if o != nil && e.ResponseStatus != nil && e.ResponseStatus.Code/100 == 2 && e.Annotations[deprecatedAnnotation] == "" &&
+	if e.Stage == auditinternal.StageResponseComplete && o != nil && e.ResponseStatus != nil && e.ResponseStatus.Code/100 == 2 && e.Annotations[deprecatedAnnotation] == "" &&
 		legacyscheme.Scheme.IsVersionRegistered(schema.GroupVersion{Group: o.APIGroup, Version: o.APIVersion}) {
 		u.current.Store(resource{o.APIGroup, o.APIVersion, o.Resource, o.Subresource}, true)
 	}

@@ -77,10 +77,8 @@ func (o *operation) failIn(step, id string, err error) {
 			rec.Status = cloudformationtypes.ResourceStatusImportFailed
 		default:
 			what = "update"
+			rec.remember() // before the status changes
 			rec.Status = cloudformationtypes.ResourceStatusUpdateFailed
-			if rec.Old == nil {
-				rec.Old = new(rec.resourceState)
-			}
 		}
 		rec.Step, rec.Reason, rec.Invalid, rec.Failure = step, err.Error(), errors.As(err, &malformed), failureOf(err)
 		if errors.Is(err, errCancelled) {

@@ -222,6 +222,9 @@ func leaveInterface(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) 
 func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance) error {
 	last, running := s.booted.get(k)
 	if running && last.number == i.Boot {
+		if err := s.completeRootTask(ctx, k, i); err != nil { // again, if it failed after the start
+			return err
+		}
 		return s.showAttachments(ctx, k, i)
 	}
 	now := boot{number: i.Boot}
@@ -245,13 +248,8 @@ func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance
 		}
 		now.machine, _ = s.machines.Machine(k.ID)
 	}
-	if i.RootTask != "" {
-		if err := s.completeRootTask(ctx, k, i); err != nil {
-			return fmt.Errorf("completing the replacement of the root volume of %s: %w", k.ID, err)
-		}
-	}
 	s.booted.set(k, now)
-	return nil
+	return s.completeRootTask(ctx, k, i)
 }
 
 // showAttachments updates a running machine's network interfaces and volumes.

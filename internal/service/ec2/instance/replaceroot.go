@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -194,15 +195,22 @@ func (s runner) replaceDisk(k store.Key, i record.Instance) error {
 	return s.machines.ReplaceDisk(i.ID, t.SnapshotID)
 }
 
-// completeRootTask completes the task of a machine that has started with its new root volume. Only then is it successful:
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReplaceRootVolumeTask.html
+// completeRootTask completes the task, if there is one, of a machine that has started with its new root volume. Only then is it
+// successful: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReplaceRootVolumeTask.html
 func (s runner) completeRootTask(ctx context.Context, k store.Key, i record.Instance) error {
-	return s.Store.Update(ctx, func(tx *store.Tx) error {
+	if i.RootTask == "" {
+		return nil
+	}
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		if err := RootTasks.Update(tx, resource.KeyScope(k).Key(i.RootTask), func(t *RootTask) error { t.Completed = s.Now(); return nil }); err != nil {
 			return err
 		}
 		return record.Instances.Update(tx, k, func(i *record.Instance) error { i.RootTask = ""; return nil })
 	})
+	if err != nil {
+		return fmt.Errorf("completing the replacement of the root volume of %s: %w", k.ID, err)
+	}
+	return nil
 }
 
 // DescribeReplaceRootVolumeTasks lists tasks.

@@ -20,8 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// settle is how long to wait for more node changes before looking at them, for each 20 nodes that are missing: every look goes
-// over all of them.
+// settle is how long to wait for more node changes before looking at them, for every 20 missing nodes, because each look checks
+// all of them.
 const settle = 20 * time.Millisecond
 
 // await waits until all members have a good node, but at most for limit. It looks only at nodes:
