@@ -30,8 +30,8 @@ type Drop struct {
 	Policies []Ref
 }
 
-// Check returns what drops a new connection, or nil if it is made. It decides as the rules of Ruleset do. The port counts for
-// protocols that have ports. pod returns the pod with an address, which the mode strict needs, or nil. Fargate has no agent, and
+// Check returns what drops a new connection, or nil if it is made. It decides as the rules of Ruleset do if to is
+// not the address of a Service. The port counts for protocols that have ports. pod returns the pod with an address, which the mode strict needs, or nil. Fargate has no agent, and
 // its pods have the address of their node: they are in no policy.
 func (p Policies) Check(from, to netip.Addr, protocol string, port uint16, pod func(netip.Addr) (*Pod, error)) (*Drop, error) {
 	for _, end := range []struct {
@@ -63,10 +63,10 @@ func (p Policies) Check(from, to netip.Addr, protocol string, port uint16, pod f
 // other one, and the tier Baseline does not count for it, as on EKS.
 func (p Policies) check(direction networkingv1.PolicyType, address, peer netip.Addr, protocol string, port uint16) (d *Drop, decided bool) {
 	var pod Pod
-	var above []*ClusterSpec
+	var clusterPolicies []*ClusterSpec
 	for i := range p.Cluster {
 		if found, ok := selects(p.Cluster[i].PodSelectorEndpoints, address); ok {
-			pod, above = found, append(above, &p.Cluster[i])
+			pod, clusterPolicies = found, append(clusterPolicies, &p.Cluster[i])
 		}
 	}
 	var selecting []*Spec
@@ -83,7 +83,7 @@ func (p Policies) check(direction networkingv1.PolicyType, address, peer netip.A
 		return nil, true
 	}
 	tier := func(name string) bool {
-		for _, r := range ordered(above, name, direction) {
+		for _, r := range ordered(clusterPolicies, name, direction) {
 			if !r.on.allows(peer, protocol, port) {
 				continue
 			}
@@ -132,7 +132,7 @@ func selects(pods []Pod, address netip.Addr) (Pod, bool) {
 	return pods[i], true
 }
 
-// allows reports whether an endpoint is the other end of a connection. As in rules, one that is not valid allows nothing.
+// allows reports whether an endpoint is the other end of a connection. As in statements, one that is not valid allows nothing.
 func (e Endpoint) allows(peer netip.Addr, protocol string, port uint16) bool {
 	cidr, ok := valid(e.CIDR)
 	if !ok || !cidr.Contains(peer) {

@@ -2,6 +2,8 @@ package netpolicy
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +62,7 @@ type NamespacedPods struct {
 	PodSelector       metav1.LabelSelector `json:"podSelector"`
 }
 
-// A ClusterPort has one of its members.
+// A ClusterPort has one of its members, but the API allows none or several, too.
 type ClusterPort struct {
 	PortNumber *struct {
 		Protocol corev1.Protocol `json:"protocol"`
@@ -104,6 +106,7 @@ type ClusterEndpoint struct {
 // without an address, are in no policy.
 func ResolveCluster(name string, p ClusterPolicy, c Cluster) (ClusterSpec, error) {
 	out := ClusterSpec{PolicyRef: ClusterRef{name}, Tier: p.Tier, Priority: p.Priority, Subject: p.Subject}
+	c.found = map[string][]*corev1.Pod{}
 	peer, ok := p.Subject.pods()
 	if !ok {
 		return out, nil
@@ -116,25 +119,62 @@ func ResolveCluster(name string, p ClusterPolicy, c Cluster) (ClusterSpec, error
 		out.PodSelectorEndpoints = append(out.PodSelectorEndpoints, Pod{pod.Status.HostIP, pod.Status.PodIP, pod.Name, pod.Namespace})
 	}
 	// A named port is one of the pods that receive.
-	out.Ingress, err = c.clusterEndpoints(p.Ingress, func([]*corev1.Pod) []*corev1.Pod { return subjects })
+	size := 0
+	out.Ingress, err = c.clusterEndpoints(p.Ingress, &size, func([]*corev1.Pod) []*corev1.Pod { return subjects })
 	if err != nil {
 		return out, err
 	}
-	out.Egress, err = c.clusterEndpoints(p.Egress, func(peers []*corev1.Pod) []*corev1.Pod { return peers })
+	out.Egress, err = c.clusterEndpoints(p.Egress, &size, func(peers []*corev1.Pod) []*corev1.Pod { return peers })
 	return out, err
 }
 
-func (c Cluster) clusterEndpoints(rules []ClusterRule, receivers func([]*corev1.Pod) []*corev1.Pod) ([]ClusterEndpoint, error) {
+// maxSize is the largest size of a policy's endpoints in bytes: etcd's default limit for a request, so larger objects cannot be
+// stored.
+const maxSize = 3 << 19
+
+// ErrTooLarge is the error of a policy whose endpoints cannot be stored.
+var ErrTooLarge = errors.New("the policy resolves to more than 1.5 MiB of addresses and ports: reduce its rules or the pods that they select")
+
+// clusterEndpoints returns the endpoints of rules, each once, and adds their size to size.
+func (c Cluster) clusterEndpoints(rules []ClusterRule, size *int, receivers func([]*corev1.Pod) []*corev1.Pod) ([]ClusterEndpoint, error) {
 	var out []ClusterEndpoint
+	seen := map[string]bool{}
+	// once returns the size of a value, or 0 if it has been seen before.
+	once := func(v any) (int, error) {
+		raw, err := json.Marshal(v)
+		if err != nil || seen[string(raw)] {
+			return 0, err
+		}
+		seen[string(raw)] = true
+		return len(raw), nil
+	}
+	add := func(e ClusterEndpoint) error {
+		n, err := once(e)
+		if err != nil || n == 0 {
+			return err
+		}
+		if *size += n; *size > maxSize {
+			return ErrTooLarge
+		}
+		out = append(out, e)
+		return nil
+	}
 	for _, r := range rules {
 		var ports []networkingv1.NetworkPolicyPort
 		for _, p := range r.Ports {
-			ports = append(ports, p.port())
+			ports = append(ports, p.ports()...)
 		}
 		for _, peer := range slices.Concat(r.From, r.To) {
+			if n, err := once([]any{r.Action, r.Ports, peer}); err != nil {
+				return nil, err
+			} else if n == 0 {
+				continue
+			}
 			for _, name := range peer.DomainNames {
 				if numbers, ok := resolvePorts(ports, nil); ok {
-					out = append(out, ClusterEndpoint{DomainName: name, Ports: numbers, Action: r.Action})
+					if err := add(ClusterEndpoint{DomainName: name, Ports: numbers, Action: r.Action}); err != nil {
+						return nil, err
+					}
 				}
 			}
 			var peers []networkingv1.NetworkPolicyPeer
@@ -152,14 +192,16 @@ func (c Cluster) clusterEndpoints(rules []ClusterRule, receivers func([]*corev1.
 				return nil, err
 			}
 			for _, e := range found {
-				out = append(out, ClusterEndpoint{CIDR: e.CIDR, Ports: e.Ports, Action: r.Action})
+				if err := add(ClusterEndpoint{CIDR: e.CIDR, Ports: e.Ports, Action: r.Action}); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
 	return out, nil
 }
 
-// pods returns the pods of a peer, or false if it is none of pods.
+// pods returns the pods of a peer, or false if the peer does not select pods.
 func (p ClusterPeer) pods() (networkingv1.NetworkPolicyPeer, bool) {
 	switch {
 	case p.Namespaces != nil:
@@ -170,20 +212,21 @@ func (p ClusterPeer) pods() (networkingv1.NetworkPolicyPeer, bool) {
 	return networkingv1.NetworkPolicyPeer{}, false
 }
 
-func (p ClusterPort) port() networkingv1.NetworkPolicyPort {
-	var out networkingv1.NetworkPolicyPort
-	var port intstr.IntOrString
-	switch {
-	case p.PortNumber != nil:
-		port = intstr.FromInt32(p.PortNumber.Port)
-		out.Protocol = &p.PortNumber.Protocol
-	case p.PortRange != nil:
-		port = intstr.FromInt32(p.PortRange.Start)
-		out.Protocol, out.EndPort = &p.PortRange.Protocol, &p.PortRange.End
-	case p.NamedPort != nil:
-		port = intstr.FromString(*p.NamedPort)
+// ports returns all members. As with EKS's controller, a rule whose ports have no members is for all ports.
+func (p ClusterPort) ports() []networkingv1.NetworkPolicyPort {
+	var out []networkingv1.NetworkPolicyPort
+	add := func(protocol *corev1.Protocol, port intstr.IntOrString, end *int32) {
+		out = append(out, networkingv1.NetworkPolicyPort{Protocol: protocol, Port: &port, EndPort: end})
 	}
-	out.Port = &port
+	if n := p.PortNumber; n != nil {
+		add(&n.Protocol, intstr.FromInt32(n.Port), nil)
+	}
+	if r := p.PortRange; r != nil {
+		add(&r.Protocol, intstr.FromInt32(r.Start), &r.End)
+	}
+	if p.NamedPort != nil {
+		add(nil, intstr.FromString(*p.NamedPort), nil)
+	}
 	return out
 }
 
@@ -208,12 +251,24 @@ func ordered(policies []*ClusterSpec, tier string, direction networkingv1.Policy
 			endpoints = s.Ingress
 		}
 		for _, e := range endpoints {
-			out = append(out, clusterRule{s, Endpoint{CIDR: e.CIDR, Ports: e.Ports}, e.Action})
+			out = append(out, clusterRule{s, Endpoint{CIDR: e.CIDR, Ports: knownProtocols(e.Ports)}, e.Action})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b clusterRule) int {
 		return cmp.Or(cmp.Compare(a.policy.Priority, b.policy.Priority), cmp.Compare(a.action.rank(), b.action.rank()))
 	})
+	return out
+}
+
+// knownProtocols returns ports with TCP in place of protocols that EKS's agent does not know, as the agent reads them. The API
+// accepts any text.
+func knownProtocols(ports []Port) []Port {
+	out := slices.Clone(ports)
+	for i := range out {
+		if p := corev1.Protocol(out[i].Protocol); p != corev1.ProtocolUDP && p != corev1.ProtocolSCTP {
+			out[i].Protocol = string(corev1.ProtocolTCP)
+		}
+	}
 	return out
 }
 

@@ -2,6 +2,7 @@ package netpolicy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -11,7 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -43,6 +46,16 @@ egress: [{action: Pass, to: [{networks: [10.0.0.0/8, "::/0"]}, {domainNames: [ex
 ingress: [{action: Deny, from: [{networks: [10.0.0.0/8]}], ports: [{namedPort: http}]}],
 egress: [{action: Deny, to: [{pods: {namespaceSelector: {}, podSelector: {}}}], ports: [{namedPort: sql}]}]}`, "shop/web-1 shop/web-2",
 			`10.0.0.0/8 [{"protocol":"TCP","port":8080},{"protocol":"TCP","port":8081}] Deny`, `10.0.0.13 [{"protocol":"TCP","port":5432}] Deny`},
+		{"ports with no member or several", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: ops}}},
+ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: ops}}}], ports: [{}]}],
+egress: [{action: Deny, to: [{networks: [10.0.0.0/8]}], ports: [{}, {portNumber: {protocol: UDP, port: 53}, portRange: {protocol: TCP, start: 1, end: 9}, namedPort: sql}]}]}`, "ops/probe",
+			`10.0.0.20 Deny`, `10.0.0.0/8 [{"protocol":"UDP","port":53},{"protocol":"TCP","port":1,"endPort":9}] Deny`},
+		{"once", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: ops}}},
+egress: [{action: Deny, to: [{networks: [10.0.0.0/8]}, {networks: [10.0.0.0/8, 10.0.0.13]}, {pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: db}}}}]},
+{action: Accept, to: [{networks: [10.0.0.0/8]}]}, {action: Deny, to: [{networks: [10.0.0.0/8]}]},
+{action: Deny, to: [{networks: [10.0.0.0/8]}], ports: [{portRange: {protocol: TCP, start: 1, end: 9}}, {portRange: {protocol: TCP, start: 1, end: 9}}]},
+{action: Deny, to: [{networks: [10.0.0.0/8]}], ports: [{portRange: {protocol: TCP, start: 1, end: 8}}]}]}`, "ops/probe",
+			``, `10.0.0.0/8 Deny, 10.0.0.13 Deny, 10.0.0.0/8 Accept, 10.0.0.0/8 [{"protocol":"TCP","port":1,"endPort":9},{"protocol":"TCP","port":1,"endPort":9}] Deny, 10.0.0.0/8 [{"protocol":"TCP","port":1,"endPort":8}] Deny`},
 		{"nobody", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: none}}}, egress: [{action: Deny, to: [{}]}]}`, "", ``, ``},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,6 +86,76 @@ egress: [{action: Deny, to: [{pods: {namespaceSelector: {}, podSelector: {}}}], 
 				t.Errorf("%+v", s)
 			}
 		})
+	}
+}
+
+// A policy for many pods is resolved once for each of them, unless the result is too large to be stored.
+func TestResolveClusterSize(t *testing.T) {
+	c := Cluster{Namespaces: map[string]*corev1.Namespace{"shop": {}}}
+	for i := range 1000 {
+		c.Pods = append(c.Pods, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(i)}, Status: corev1.PodStatus{PodIP: fmt.Sprintf("10.0.%d.%d", i/250, i%250), HostIP: "10.0.9.9"},
+		})
+	}
+	for _, differ := range []bool{false, true} {
+		p := ClusterPolicy{Tier: Admin, Subject: ClusterPeer{Namespaces: &metav1.LabelSelector{}}}
+		for i := range 100 {
+			r := ClusterRule{Action: Deny}
+			for range 100 {
+				r.From = append(r.From, ClusterPeer{Namespaces: &metav1.LabelSelector{}})
+			}
+			if differ {
+				name := fmt.Sprint(i)
+				r.Ports = []ClusterPort{{NamedPort: &name}}
+				c.Pods[0].Spec.Containers = append(c.Pods[0].Spec.Containers, corev1.Container{Ports: []corev1.ContainerPort{{Name: name, ContainerPort: int32(i)}}})
+			}
+			p.Ingress = append(p.Ingress, r)
+		}
+		s, err := ResolveCluster("p", p, c)
+		if differ != errors.Is(err, ErrTooLarge) || !differ && len(s.Ingress) != 1000 {
+			t.Errorf("rules with different ports: %t: %d endpoints, %v", differ, len(s.Ingress), err)
+		}
+	}
+}
+
+// Agents read a protocol that they do not know as TCP.
+func TestUnknownProtocol(t *testing.T) {
+	s := resolveCluster(t, `{tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Deny, to: [{networks: [192.0.2.0/24]}], ports: [{portNumber: {protocol: icmp, port: 7}}]}]}`)
+	for protocol, want := range map[string]bool{"tcp": true, "udp": false, "icmp": false} {
+		d, err := Policies{Cluster: []ClusterSpec{s}}.Check(netip.MustParseAddr("10.0.0.13"), netip.MustParseAddr("192.0.2.1"), protocol, 7, nil)
+		if err != nil || (d != nil) != want {
+			t.Errorf("%s is dropped: %t, %v", protocol, d != nil, err)
+		}
+	}
+}
+
+// Rules of ClusterNetworkPolicies match the address and the port of a Service, and those behind it.
+func TestServiceAddresses(t *testing.T) {
+	const to = `{tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: %s, to: [{networks: [%s]}], ports: [{portNumber: {protocol: TCP, port: %d}}]}]}`
+	isolated := resolve(t, `{podSelector: {matchLabels: {app: db}}, policyTypes: [Egress]}`)
+	sent := packet{
+		saddr: netip.MustParseAddr("10.0.0.13"), daddr: netip.MustParseAddr("192.0.2.1"), original: netip.MustParseAddr("10.100.0.7"),
+		iifname: "eni1", oifname: "ens5", protocol: "tcp", port: 8080, originalPort: 80,
+	}
+	for _, tt := range []struct {
+		action, network string
+		port            int
+		namespaced      []Spec
+		want            bool
+	}{
+		{"Deny", "10.100.0.0/16", 80, nil, false},
+		{"Deny", "10.100.0.7", 80, nil, false},
+		{"Deny", "10.100.0.0/16", 8080, nil, true},
+		{"Deny", "192.0.2.0/24", 8080, nil, false},
+		{"Deny", "192.0.2.0/24", 80, nil, true},
+		{"Accept", "10.100.0.0/16", 80, []Spec{isolated}, true},
+		{"Accept", "10.101.0.0/16", 80, []Spec{isolated}, false},
+	} {
+		p := Policies{Namespaced: tt.namespaced, Cluster: []ClusterSpec{resolveCluster(t, fmt.Sprintf(to, tt.action, tt.network, tt.port))}}
+		s := parseScript(t, p.Ruleset(func(ip string) bool { return ip == "10.0.0.1" }))
+		if got := s.passes("forward", sent); got != tt.want {
+			t.Errorf("%+v: the packet passes: %t\n%s", tt, got, s.text)
+		}
 	}
 }
 
@@ -193,6 +276,7 @@ func TestRulesetDecidesAsCheck(t *testing.T) {
 			if r.IntN(4) == 0 {
 				packet.saddr = netip.MustParseAddr("192.0.2.1")
 			}
+			packet.original, packet.originalPort = packet.daddr, packet.port
 			passes := true
 			for i, n := range nodes {
 				here := packet
@@ -226,10 +310,10 @@ func TestRulesetDecidesAsCheck(t *testing.T) {
 }
 
 type packet struct {
-	saddr, daddr     netip.Addr
-	iifname, oifname string
-	protocol         string
-	port             int
+	saddr, daddr, original netip.Addr
+	iifname, oifname       string
+	protocol               string
+	port, originalPort     int
 }
 
 // A script is one for nft, as far as Ruleset uses its language.
@@ -262,9 +346,16 @@ func parseScript(t *testing.T, text string) *script {
 	return s
 }
 
-func (s *script) passes(chain string, p packet) bool { return s.run(chain, p) != "drop" }
+// passes reports whether a packet passes the base chains of a hook.
+func (s *script) passes(hook string, p packet) bool {
+	chains := []string{"forward_egress", "forward_ingress"}
+	if hook == "input" {
+		chains = []string{"input"}
+	}
+	return !slices.ContainsFunc(chains, func(c string) bool { return s.run(c, p) == "drop" })
+}
 
-// run returns "drop", or how else a chain ends.
+// run returns how a chain ends: "accept", "drop" or "return".
 func (s *script) run(chain string, p packet) string {
 	rules, ok := s.chains[chain]
 	if !ok {
@@ -279,10 +370,10 @@ func (s *script) run(chain string, p packet) string {
 		case name != verdict:
 			return s.run(name, p)
 		case strings.HasPrefix(verdict, "jump "):
-			if s.run(strings.TrimPrefix(verdict, "jump "), p) == "drop" {
-				return "drop"
+			if v := s.run(strings.TrimPrefix(verdict, "jump "), p); v != "return" {
+				return v
 			}
-		case verdict == "drop", verdict == "return":
+		case verdict == "accept", verdict == "drop", verdict == "return":
 			return verdict
 		default:
 			s.t.Fatalf("the verdict %q in %q", verdict, rule)
@@ -292,10 +383,10 @@ func (s *script) run(chain string, p packet) string {
 }
 
 var (
-	address = regexp.MustCompile(`^ip (saddr|daddr) (!= )?(\{[^}]*\}|[0-9./]+) ?(.*)$`)
-	vmap    = regexp.MustCompile(`^ip (saddr|daddr) vmap @(\w+)$`)
+	address = regexp.MustCompile(`^(ip saddr|ip daddr|ct original ip daddr) (!= )?(\{[^}]*\}|[0-9./]+) ?(.*)$`)
+	vmap    = regexp.MustCompile(`^(ip saddr|ip daddr) vmap @(\w+)$`)
 	device  = regexp.MustCompile(`^([io]ifname) "eni\*" (.*)$`)
-	ofPort  = regexp.MustCompile(`^(tcp|udp|sctp) dport (\d+)(?:-(\d+))? (.*)$`)
+	ofPort  = regexp.MustCompile(`^(?:(tcp|udp|sctp) dport|ct original proto-dst) (\d+)(?:-(\d+))? (.*)$`)
 	ofAny   = regexp.MustCompile(`^ip protocol (\w+) (.*)$`)
 )
 
@@ -304,7 +395,7 @@ func (s *script) match(rule string, p packet) (verdict string, ok bool) {
 	if strings.HasPrefix(rule, "type ") || strings.HasPrefix(rule, "ct state ") {
 		return "", false // the packet is the first of its connection
 	}
-	field := map[string]netip.Addr{"saddr": p.saddr, "daddr": p.daddr}
+	field := map[string]netip.Addr{"ip saddr": p.saddr, "ip daddr": p.daddr, "ct original ip daddr": p.original}
 	if m := vmap.FindStringSubmatch(rule); m != nil {
 		elements, ok := s.maps[m[2]]
 		if !ok {
@@ -343,7 +434,11 @@ func (s *script) match(rule string, p packet) (verdict string, ok bool) {
 				s.t.Fatal(err)
 			}
 		}
-		if p.protocol != m[1] || p.port < first || p.port > last {
+		port := p.port
+		if m[1] == "" {
+			port = p.originalPort
+		}
+		if m[1] != "" && p.protocol != m[1] || port < first || port > last {
 			return "", false
 		}
 		return s.match(m[4], p)

@@ -1,6 +1,6 @@
-// Package netpolicy enforces Kubernetes' network policies as Amazon EKS does, in two steps. A controller of the control plane
-// resolves each NetworkPolicy to a PolicyEndpoint, which has addresses instead of selectors (Resolve). An agent on each node
-// filters the packets of the node's pods by the PolicyEndpoints (Ruleset).
+// Package netpolicy enforces network policies as Amazon EKS does, in two steps. A controller of the control plane resolves each
+// NetworkPolicy to a PolicyEndpoint (Resolve), and each ClusterNetworkPolicy to a ClusterPolicyEndpoint (ResolveCluster). These have
+// addresses instead of selectors. An agent on each node filters the packets of the node's pods by them (Ruleset).
 // https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html
 //
 // The package computes and does nothing else. It may be imported by any package.
@@ -8,6 +8,7 @@ package netpolicy
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/netip"
 	"slices"
 
@@ -62,6 +63,8 @@ type Port struct {
 type Cluster struct {
 	Pods       []*corev1.Pod
 	Namespaces map[string]*corev1.Namespace
+
+	found map[string][]*corev1.Pod // the pods of each peer by its JSON, unless nil
 }
 
 // Resolve returns what a policy means at the moment. Pods of the node's own network, and those without an address, are in no
@@ -134,6 +137,25 @@ func (c Cluster) endpoints(namespace string, peers []networkingv1.NetworkPolicyP
 
 // peers returns the pods that a peer selects, by namespace and name.
 func (c Cluster) peers(namespace string, peer *networkingv1.NetworkPolicyPeer) ([]*corev1.Pod, error) {
+	if c.found == nil {
+		return c.find(namespace, peer)
+	}
+	raw, err := json.Marshal(peer)
+	if err != nil {
+		return nil, err
+	}
+	key := namespace + "/" + string(raw)
+	if found, ok := c.found[key]; ok {
+		return found, nil
+	}
+	found, err := c.find(namespace, peer)
+	if err == nil {
+		c.found[key] = found
+	}
+	return found, err
+}
+
+func (c Cluster) find(namespace string, peer *networkingv1.NetworkPolicyPeer) ([]*corev1.Pod, error) {
 	pods, namespaces := labels.Everything(), labels.Everything()
 	var err error
 	if peer.PodSelector != nil {

@@ -13,16 +13,21 @@ import (
 // Table is the nftables table of Ruleset.
 const Table = "aws_network_policy"
 
+// originalPeer is the field with the address that a packet was sent to, before kube-proxy replaced the address of a Service.
+const originalPeer = "ct original ip daddr"
+
 // Ruleset returns a script for nft that makes the rules of a node's pods as PolicyEndpoints and ClusterPolicyEndpoints say, in
 // place of older ones. It is for IPv4. local reports whether an address is the node's.
 //
 // As with EKS's agent, connections from the node itself to its pods always pass, so that probes do, and so do those of selected pods
 // to their node, and replies. What a pod sends passes its egress rules, and, at its destination, the ingress rules of the pod
-// there, after kube-proxy has replaced the addresses of Services.
+// there, after kube-proxy has replaced the addresses of Services. EKS's agent decides about what pods send before that, so
+// ClusterNetworkPolicies for Services' addresses also match the original destination.
 //
-// A packet goes through a chain for each direction, which returns if it may pass. From chain to chain it is decided by the tier
-// Admin, the policies of the pod's namespace, the tier Baseline, and the mode. Pods that the same ClusterNetworkPolicies select share
-// the chains of the tiers.
+// Each direction has a base chain of its own, because accept only ends the base chain. In turn, the tier Admin, the policies of the
+// pod's namespace, the tier Baseline, and the mode decide. The chain of a tier returns for a packet about which the tier does not
+// decide. No chain leads to the next tier, because the kernel checks a chain again for each rule and each element that leads to it.
+// Pods that the same ClusterNetworkPolicies select share the chains of the tiers.
 //
 // In the mode strict, pods for which nothing decides send and receive nothing. Their interfaces on the node begin with "eni", as
 // those of the VPC CNI do.
@@ -32,32 +37,26 @@ func (p Policies) Ruleset(local func(hostIP string) bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table ip %[1]s {}\ndelete table ip %[1]s\ntable ip %[1]s {\n", Table)
 	for _, d := range []side{
-		{"egress", "saddr", "daddr", "iifname", networkingv1.PolicyTypeEgress}, {"ingress", "daddr", "saddr", "oifname", networkingv1.PolicyTypeIngress},
+		{"egress", "ip saddr", []string{"ip daddr", originalPeer}, "iifname", networkingv1.PolicyTypeEgress},
+		{"ingress", "ip daddr", []string{"ip saddr"}, "oifname", networkingv1.PolicyTypeIngress},
 	} {
-		var unknown []string
-		if p.Strict {
-			unknown = []string{d.device + ` "eni*" drop`}
-		}
-		chain(&b, d.name+"_default", unknown)
-		last := "goto " + d.name + "_default"
-		tier := func(name, next string) {
+		for _, name := range []string{Admin, Baseline} {
 			var elements []string
 			for i, policies := range groups {
-				rules := tierRules(ordered(policies, name, d.direction), d.peer, next)
+				rules := tierRules(ordered(policies, name, d.direction), d.peers)
 				if len(rules) == 0 {
 					continue
 				}
 				c := fmt.Sprintf("%s_%s_%d", d.name, strings.ToLower(name), i)
-				chain(&b, c, append(rules, next))
+				chain(&b, c, rules)
 				for _, a := range addresses {
 					if pods[a].group == i {
-						elements = append(elements, fmt.Sprintf("%s : goto %s", a, c))
+						elements = append(elements, fmt.Sprintf("%s : jump %s", a, c))
 					}
 				}
 			}
 			verdicts(&b, d.name+"_"+strings.ToLower(name), elements)
 		}
-		tier(Baseline, last)
 
 		var own, hosts []string
 		for _, a := range addresses {
@@ -77,32 +76,39 @@ func (p Policies) Ruleset(local func(hostIP string) bool) string {
 				}
 			}
 			if !isolated {
-				own = append(own, fmt.Sprintf("%s : return", a))
+				own = append(own, fmt.Sprintf("%s : accept", a))
 				continue
 			}
 			c := d.name + "_" + strings.ReplaceAll(a.String(), ".", "_")
-			chain(&b, c, append(statements(allowed, d.peer, "return"), "drop"))
+			chain(&b, c, append(statements(allowed, d.peers[0], "accept"), "drop"))
 			own = append(own, fmt.Sprintf("%s : goto %s", a, c))
 		}
 		verdicts(&b, d.name+"_pods", own)
-		chain(&b, d.name+"_namespaced", []string{
-			fmt.Sprintf("ip %s vmap @%s_pods", d.own, d.name), fmt.Sprintf("ip %s vmap @%s_%s", d.own, d.name, strings.ToLower(Baseline)), last,
-		})
-		tier(Admin, "goto "+d.name+"_namespaced")
-		first := []string{fmt.Sprintf("ip %s vmap @%s_%s", d.own, d.name, strings.ToLower(Admin)), "goto " + d.name + "_namespaced"}
+
+		var rules []string
 		if len(addresses) > 0 {
-			first = append([]string{fmt.Sprintf("ip %s %s ip %s %s return", d.own, set(addresses), d.peer, set(hosts))}, first...)
+			rules = append(rules, fmt.Sprintf("%s %s %s %s accept", d.own, set(addresses), d.peers[0], set(hosts)))
 		}
-		chain(&b, d.name, first)
+		for _, name := range []string{Admin, "pods", Baseline} {
+			rules = append(rules, fmt.Sprintf("%s vmap @%s_%s", d.own, d.name, strings.ToLower(name)))
+		}
+		if p.Strict {
+			rules = append(rules, d.device+` "eni*" drop`)
+		}
+		chain(&b, d.name, rules)
 	}
-	b.WriteString(`	chain forward {
-		type filter hook forward priority filter; policy accept;
+	b.WriteString(`	chain forward_egress {
+		type filter hook forward priority 0; policy accept;
 		ct state established,related accept
 		jump egress
+	}
+	chain forward_ingress {
+		type filter hook forward priority 1; policy accept;
+		ct state established,related accept
 		jump ingress
 	}
 	chain input {
-		type filter hook input priority filter; policy accept;
+		type filter hook input priority 0; policy accept;
 		ct state established,related accept
 		jump egress
 	}
@@ -111,10 +117,13 @@ func (p Policies) Ruleset(local func(hostIP string) bool) string {
 	return b.String()
 }
 
-// A side is a direction: the fields of a packet with the addresses of the pod and of the other end, and that with the pod's device.
+// A side is a direction: the field of a packet with the address of the pod, those with the address of the other end, and that with
+// the pod's device.
 type side struct {
-	name, own, peer, device string
-	direction               networkingv1.PolicyType
+	name, own string
+	peers     []string
+	device    string
+	direction networkingv1.PolicyType
 }
 
 func (d side) endpoints(s *Spec) []Endpoint {
@@ -171,9 +180,8 @@ func (p Policies) selected(local func(hostIP string) bool) (map[netip.Addr]*sele
 	return out, groups
 }
 
-// tierRules returns nft's rules for those of a tier. peer is the field with the other end's address, and next what a packet does
-// that a rule passes on.
-func tierRules(rules []clusterRule, peer, next string) []string {
+// tierRules returns nft's rules for those of a tier. peers are the fields with the other end's address.
+func tierRules(rules []clusterRule, peers []string) []string {
 	var out []string
 	for len(rules) > 0 {
 		n := 1
@@ -184,14 +192,16 @@ func tierRules(rules []clusterRule, peer, next string) []string {
 		for _, r := range rules[:n] {
 			of = append(of, r.on)
 		}
-		verdict := next
+		verdict := "return"
 		switch rules[0].action {
 		case Deny:
 			verdict = "drop"
 		case Accept:
-			verdict = "return"
+			verdict = "accept"
 		}
-		out = append(out, statements(of, peer, verdict)...)
+		for _, peer := range peers {
+			out = append(out, statements(of, peer, verdict)...)
+		}
 		rules = rules[n:]
 	}
 	return out
@@ -241,12 +251,12 @@ func statements(of []Endpoint, peer, verdict string) []string {
 		if !ok {
 			continue
 		}
-		match := fmt.Sprintf("ip %s %s", peer, cidr)
+		match := fmt.Sprintf("%s %s", peer, cidr)
 		for _, x := range e.Except {
 			// A range that cannot be excepted would let too much pass.
 			except, fine := valid(x)
 			if ok = ok && fine; ok {
-				match += fmt.Sprintf(" ip %s != %s", peer, except)
+				match += fmt.Sprintf(" %s != %s", peer, except)
 			}
 		}
 		if !ok {
@@ -257,7 +267,7 @@ func statements(of []Endpoint, peer, verdict string) []string {
 			ports = nil
 		}
 		for _, p := range e.Ports {
-			if text, ok := p.match(); ok {
+			if text, ok := p.match(peer == originalPeer); ok {
 				ports = append(ports, text)
 			}
 		}
@@ -281,15 +291,16 @@ func statements(of []Endpoint, peer, verdict string) []string {
 	for _, r := range rules {
 		match := r.match
 		if len(r.addresses) > 0 {
-			match = fmt.Sprintf("ip %s %s", peer, set(r.addresses))
+			match = fmt.Sprintf("%s %s", peer, set(r.addresses))
 		}
 		out = append(out, match+r.ports+" "+verdict)
 	}
 	return out
 }
 
-// match returns nft's expression for a port, or false if it is not valid.
-func (p Port) match() (string, bool) {
+// match returns nft's expression for a port, or false if it is not valid. With original it is for the port that a packet was sent
+// to, before kube-proxy replaced that of a Service.
+func (p Port) match(original bool) (string, bool) {
 	protocol := strings.ToLower(p.Protocol)
 	switch protocol {
 	case "":
@@ -308,8 +319,12 @@ func (p Port) match() (string, bool) {
 	if first < 0 || last > 65535 || last < first {
 		return "", false
 	}
-	if first == last {
-		return fmt.Sprintf(" %s dport %d", protocol, first), true
+	field := protocol + " dport"
+	if original {
+		field = "ip protocol " + protocol + " ct original proto-dst"
 	}
-	return fmt.Sprintf(" %s dport %d-%d", protocol, first, last), true
+	if first == last {
+		return fmt.Sprintf(" %s %d", field, first), true
+	}
+	return fmt.Sprintf(" %s %d-%d", field, first, last), true
 }

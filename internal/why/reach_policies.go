@@ -56,7 +56,7 @@ func (x *Explainer) networkPolicies(ctx context.Context, account, region string,
 	if d.Denied != nil {
 		e.Component = d.Denied.PolicyRef.Name
 		e.Text = fmt.Sprintf("the ClusterNetworkPolicy %s of cluster %s (tier %s, priority %d) selects pod %s and denies %s for %s", e.Component, d.Cluster, d.Denied.Tier, d.Denied.Priority, pod, direction, end)
-		fix := "a rule that accepts it in a ClusterNetworkPolicy of a lower number, or no rule that denies it"
+		fix := "a rule that accepts it in a ClusterNetworkPolicy with a lower priority number, or no rule that denies it"
 		if d.Denied.Tier == netpolicy.Baseline {
 			fix = "a NetworkPolicy of the namespace that selects the pod: it comes before the tier Baseline"
 		}
