@@ -129,6 +129,8 @@ Nodes that run containers enforce NetworkPolicies and ClusterNetworkPolicies (do
 - A ClusterNetworkPolicy for peers in several namespaces is resolved for all of them. EKS's controller looks at the first peer of a rule of ingress to find the namespaces, so there a rule may lack others.
 - Policies for IPv6, and policies on nodes of EKS Auto Mode: these have no effect.
 - The maximum size of a PolicyEndpoint, beyond which EKS writes several for one policy. Here there is always one. The same is true of ClusterPolicyEndpoints.
+- Ranges in egress rules of NetworkPolicies: a range is compared with the address behind a Service. On EKS it is compared with the Service's own address. For ClusterNetworkPolicies, either address matches.
+- A ClusterNetworkPolicy that resolves to more than 1.5 MiB of addresses and ports: it has no effect, or keeps its former one. The daemon's log and an event (` + "`kubectl events`" + `) say so.
 - Repairs of PolicyEndpoints that a user changes or deletes: they are written again only when their contents have to change.
 - ` + "`drydock why reach`" + ` knows policies between addresses of pods, but no addresses of Services.
 `

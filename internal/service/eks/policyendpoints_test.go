@@ -1,6 +1,7 @@
 package eks_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -110,7 +111,8 @@ spec: {tier: Admin, priority: 10, subject: {pods: {namespaceSelector: {}, podSel
 	}
 }
 
-// Network policies become PolicyEndpoints if the VPC CNI's settings say so, and follow the pods.
+// Network policies become PolicyEndpoints if the VPC CNI's settings say so, and follow the pods. They do not wait for the kind of
+// ClusterNetworkPolicies.
 func TestPolicyEndpoints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,6 +149,12 @@ func TestPolicyEndpoints(t *testing.T) {
 	if _, err := cs.CoreV1().ConfigMaps("kube-system").Create(ctx, settings, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	const kind = "CustomResourceDefinition /clusternetworkpolicies.networking.k8s.aws"
+	objects := w.objects()
+	objects.mu.Lock()
+	delete(objects.byID, kind)
+	objects.mu.Unlock()
+	objects.refuse(kind, errors.New("denied by a webhook"))
 	pod("web", "172.31.0.11")
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "policy"}, Spec: networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
@@ -167,6 +175,13 @@ func TestPolicyEndpoints(t *testing.T) {
 	}
 	pod("client", "172.31.0.12")
 	eventually("spec.ingress", "[map[cidr:172.31.0.12]]")
+	objects.refuse(kind, nil)
+	w.eventually(func() error {
+		if !slices.Contains(w.objects().ids(), kind) {
+			return errors.New("the kind of ClusterNetworkPolicies is missing")
+		}
+		return nil
+	})
 	if err := cs.CoreV1().Pods("shop").Delete(ctx, "client", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,10 @@ func (s *Service) Follow(key store.Key, planeID string) {
 		return // the next reconciliation opens it
 	}
 	c := plane.Value(ses, func(ses *plane.Session) *cluster {
-		return &cluster{s: s, key: key, ses: ses, wake: make(chan struct{}, 1), written: map[types.UID][]byte{}}
+		return &cluster{
+			s: s, key: key, ses: ses, wake: make(chan struct{}, 1), written: map[types.UID][]byte{},
+			events: plane.Events{Session: ses, Component: "amazon-network-policy-controller", Now: s.Now},
+		}
 	})
 	c.follower.Follow(ses, c.run)
 }
@@ -78,15 +81,16 @@ type cluster struct {
 
 	policies plane.Watched[*networkingv1.NetworkPolicy]
 	configs  plane.Watched[*corev1.ConfigMap]
-	// above are the ClusterNetworkPolicies. They are watched from when network policies are on, and pods and namespaces from the
-	// first policy on.
-	on         bool
-	above      plane.Watched[*unstructured.Unstructured]
-	watching   bool
-	pods       plane.Watched[*corev1.Pod]
-	namespaces plane.Watched[*corev1.Namespace]
+	// ClusterNetworkPolicies are watched from when network policies are on and the cluster has the kind, and pods and namespaces
+	// from the first policy on.
+	on              bool
+	clusterPolicies plane.Watched[*unstructured.Unstructured]
+	watching        bool
+	pods            plane.Watched[*corev1.Pod]
+	namespaces      plane.Watched[*corev1.Namespace]
 
 	written map[types.UID][]byte // the last spec of each policy
+	events  plane.Events
 }
 
 func (c *cluster) notify() {
@@ -136,18 +140,28 @@ func (c *cluster) pass(ctx context.Context) error {
 		clear(c.written) // what others change in the meantime is put right when it is turned on again
 		return nil
 	}
+	// NetworkPolicies do not wait for ClusterNetworkPolicies, whose kind the API server may refuse, for example because of a webhook.
+	var errs []error
 	if !c.on {
 		if err := c.kinds(ctx); err != nil {
-			return err
+			errs = append(errs, fmt.Errorf("adding the kind of ClusterNetworkPolicies: %w", err))
+		} else {
+			c.on = true
+			c.clusterPolicies = plane.Watch(ctx, c.ses, &unstructured.Unstructured{}, c.ses.Objects.Watchable(clusterPolicies), nil, c.notify)
+			c.ses.Go(func() {
+				if cache.WaitForCacheSync(ctx.Done(), c.clusterPolicies.Synced) {
+					c.notify()
+				}
+			})
 		}
-		c.on = true
-		c.above = plane.Watch(ctx, c.ses, &unstructured.Unstructured{}, c.ses.Objects.Watchable(above), nil, c.notify)
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), c.above.Synced) {
-		return nil
+	// Once they have been listed, they stay. Before that, nothing of them is in written.
+	var clusterWide []*unstructured.Unstructured
+	if c.on && c.clusterPolicies.Synced() {
+		clusterWide = c.clusterPolicies.All()
 	}
-	if len(all)+len(c.above.All()) == 0 {
-		return nil
+	if len(all)+len(clusterWide) == 0 {
+		return errors.Join(errs...)
 	}
 	if !c.watching {
 		c.watching = true
@@ -155,13 +169,12 @@ func (c *cluster) pass(ctx context.Context) error {
 		c.namespaces = plane.Watch(ctx, c.ses, &corev1.Namespace{}, c.ses.Client.CoreV1().Namespaces(), nil, c.notify)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), c.pods.Synced, c.namespaces.Synced) {
-		return nil
+		return nil // ctx has ended
 	}
 	now := netpolicy.Cluster{Pods: c.pods.All(), Namespaces: map[string]*corev1.Namespace{}}
 	for _, n := range c.namespaces.All() {
 		now.Namespaces[n.Name] = n
 	}
-	var errs []error
 	kept := map[types.UID][]byte{}
 	write := func(of *unstructured.Unstructured, r schema.GroupVersionResource, kind string, spec any, err error) {
 		var raw []byte
@@ -186,7 +199,7 @@ func (c *cluster) pass(ctx context.Context) error {
 		spec, err := netpolicy.Resolve(p, now)
 		write(of, endpoints, "PolicyEndpoint", spec, err)
 	}
-	for _, p := range c.above.All() {
+	for _, p := range clusterWide {
 		if p.GetDeletionTimestamp() != nil {
 			continue
 		}
@@ -197,6 +210,10 @@ func (c *cluster) pass(ctx context.Context) error {
 		var spec netpolicy.ClusterSpec
 		if err == nil {
 			spec, err = netpolicy.ResolveCluster(p.GetName(), policy.Spec, now)
+		}
+		if errors.Is(err, netpolicy.ErrTooLarge) {
+			ref := corev1.ObjectReference{APIVersion: p.GetAPIVersion(), Kind: p.GetKind(), Name: p.GetName(), UID: p.GetUID()}
+			c.events.Record(ctx, ref, corev1.EventTypeWarning, "TooLarge", err.Error())
 		}
 		write(p, clusterEndpoints, "ClusterPolicyEndpoint", spec, err)
 	}
@@ -222,7 +239,7 @@ func (c *cluster) kinds(ctx context.Context) error {
 var (
 	endpoints        = schema.GroupVersionResource{Group: "networking.k8s.aws", Version: "v1alpha1", Resource: "policyendpoints"}
 	clusterEndpoints = endpoints.GroupVersion().WithResource("clusterpolicyendpoints")
-	above            = endpoints.GroupVersion().WithResource("clusternetworkpolicies")
+	clusterPolicies  = endpoints.GroupVersion().WithResource("clusternetworkpolicies")
 )
 
 // write writes the PolicyEndpoint or ClusterPolicyEndpoint of a policy, unless it has been written like this, and returns its
