@@ -41,6 +41,9 @@ func runNetworkPolicyAgent([]string) int {
 // environment has it, writes the file before the node can have pods, and may be replaced.
 const modeInterval = 5 * time.Second
 
+// forbiddenInterval is how often an agent that may not read ClusterPolicyEndpoints tries again.
+const forbiddenInterval = time.Minute
+
 func enforcePolicies(ctx context.Context) error {
 	cfg, err := rest.InClusterConfig()
 	if err != nil {
@@ -74,24 +77,27 @@ func enforcePolicies(ctx context.Context) error {
 	}
 	// Clusters get the kind some time after their first start with this version. Roles of the VPC CNI before 1.21 do not let its agent
 	// see ClusterNetworkPolicies, and it enforces none.
-	const above = "clusterpolicyendpoints"
-	var clusterWide cache.Indexer
-	waiting := true
+	const clusterEndpoints = "clusterpolicyendpoints"
+	var clusterWide cache.Indexer // nil until they can be read
+	var lookAt time.Time          // not before
+	forbidden := false
+	due := func() bool { return clusterWide == nil && !time.Now().Before(lookAt) }
 	look := func() error {
-		_, err := client.Resource(group.WithResource(above)).List(ctx, metav1.ListOptions{Limit: 1})
+		_, err := client.Resource(group.WithResource(clusterEndpoints)).List(ctx, metav1.ListOptions{Limit: 1})
 		switch {
 		case err == nil:
-			waiting = false
-			clusterWide, err = follow(above)
+			clusterWide, err = follow(clusterEndpoints)
 		case apierrors.IsForbidden(err):
-			waiting, err = false, nil
-			fmt.Println("the role of this version of the VPC CNI knows no ClusterNetworkPolicies, so none is enforced")
+			err = nil
+			lookAt = time.Now().Add(forbiddenInterval)
+			if !forbidden {
+				forbidden = true
+				fmt.Println("this version of the VPC CNI may not read ClusterPolicyEndpoints: ClusterNetworkPolicies are not enforced")
+			}
 		case apierrors.IsNotFound(err):
 			err = nil
+			lookAt = time.Now().Add(modeInterval)
 		}
-		return err
-	}
-	if err := look(); err != nil {
 		return err
 	}
 	mode := firstMode(ctx)
@@ -105,12 +111,11 @@ func enforcePolicies(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil // the rules stay, as EKS's programs do
 		case <-tick.C:
-			if waiting {
-				if err := look(); err != nil {
-					return err
-				}
+			now := readMode()
+			if (now == "" || now == mode) && !due() {
+				continue
 			}
-			if now := readMode(); now != "" {
+			if now != "" {
 				mode = now
 			}
 		case <-wake:
@@ -118,7 +123,13 @@ func enforcePolicies(ctx context.Context) error {
 		}
 		p := netpolicy.Policies{Strict: mode == "strict"}
 		var err error
-		if p.Namespaced, err = specs[netpolicy.Spec](namespaced); err == nil && clusterWide != nil {
+		if due() {
+			err = look()
+		}
+		if err == nil {
+			p.Namespaced, err = specs[netpolicy.Spec](namespaced)
+		}
+		if err == nil && clusterWide != nil {
 			p.Cluster, err = specs[netpolicy.ClusterSpec](clusterWide)
 		}
 		rules := ""
