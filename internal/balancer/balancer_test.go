@@ -212,7 +212,7 @@ func BenchmarkNLB(b *testing.B) {
 	<-received
 }
 
-// A target that is to see its client gets the client's address and port, and another one those of the load balancer.
+// A target that preserves client IPs gets the client's address and port, and any other target those of the load balancer.
 func TestPreserveClient(t *testing.T) {
 	dialled := make(chan netip.AddrPort)
 	p := balancer.New(balancer.Config{Store: open(t), Client: netip.MustParseAddr("203.0.113.7"), Patience: 1000, Log: testlog.New(t)})

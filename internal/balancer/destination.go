@@ -16,7 +16,7 @@ type Destination struct {
 	Port               uint16
 	// Network is udp, or empty for tcp.
 	Network string
-	// Client is the client if the target is to see its address, and its port if that is free.
+	// Client is the address and port of the client if the target sees them. If the port is not free, the target sees another one.
 	Client netip.AddrPort
 }
 

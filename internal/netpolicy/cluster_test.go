@@ -56,7 +56,7 @@ egress: [{action: Deny, to: [{networks: [10.0.0.0/8]}, {networks: [10.0.0.0/8, 1
 {action: Deny, to: [{networks: [10.0.0.0/8]}], ports: [{portRange: {protocol: TCP, start: 1, end: 9}}, {portRange: {protocol: TCP, start: 1, end: 9}}]},
 {action: Deny, to: [{networks: [10.0.0.0/8]}], ports: [{portRange: {protocol: TCP, start: 1, end: 8}}]}]}`, "ops/probe",
 			``, `10.0.0.0/8 Deny, 10.0.0.13 Deny, 10.0.0.0/8 Accept, 10.0.0.0/8 [{"protocol":"TCP","port":1,"endPort":9},{"protocol":"TCP","port":1,"endPort":9}] Deny, 10.0.0.0/8 [{"protocol":"TCP","port":1,"endPort":8}] Deny`},
-		{"nobody", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: none}}}, egress: [{action: Deny, to: [{}]}]}`, "", ``, ``},
+		{"no pod is selected", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: none}}}, egress: [{action: Deny, to: [{}]}]}`, "", ``, ``},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := resolveCluster(t, tt.policy)

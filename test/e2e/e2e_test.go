@@ -257,7 +257,7 @@ func noErrors(ts *testscript.TestScript, data string) {
 	}
 }
 
-// logged PATTERN expects errors of the running daemon that match, of which there must be one already.
+// logged PATTERN expects errors in the running daemon's log that match the pattern. At least one must be there already.
 func logged(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: logged PATTERN")

@@ -51,7 +51,7 @@ var loaders = sync.OnceValue(func() map[string]func() (*Service, error) {
 	return out
 })
 
-// Name returns the name of the model with that name or that SDK package name. It returns false if there is none.
+// Name returns the name of a model, given that name or the name of its SDK package, or false if no model matches.
 func Name(name string) (string, bool) {
 	h, ok := headsByName()[name]
 	return h.Name, ok

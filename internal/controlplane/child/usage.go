@@ -57,8 +57,8 @@ func (u *usage) isCurrent(r resource) bool {
 	return ok
 }
 
-// learn notes the resource of a successful request that was not marked as deprecated by its end. Custom resources can become
-// deprecated.
+// learn notes the resource of a successful request that had no deprecation mark when it ended. Custom resources are left out: they
+// can become deprecated.
 func (u *usage) learn(e *auditinternal.Event) {
 	o := e.ObjectRef
 	if e.Stage == auditinternal.StageResponseComplete && o != nil && e.ResponseStatus != nil && e.ResponseStatus.Code/100 == 2 && e.Annotations[deprecatedAnnotation] == "" &&

@@ -125,7 +125,7 @@ func (r *Runtime) unpack(ctx context.Context, name string) (err error) {
 	}()
 	failure := r.unpackTo(ctx, archive, out)
 	if failure != nil {
-		// A full disk may have room later. What the host says has lost its number.
+		// A full disk may have room later. The host's errors arrive as text, without an errno.
 		if ctx.Err() != nil || lost(failure) || strings.Contains(failure.Error(), syscall.ENOSPC.Error()) {
 			return failure
 		}

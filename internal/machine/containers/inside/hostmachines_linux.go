@@ -31,7 +31,7 @@ const (
 	copyPatience = 10 * time.Minute
 )
 
-// turn waits until nobody else starts or stops a machine. The result ends it.
+// turn waits for other starts and stops of a machine to end. The caller then has its turn until it calls the returned function.
 func (h *host) turn(id string, boot context.CancelFunc) func() {
 	h.mu.Lock()
 	t := h.turns[id]

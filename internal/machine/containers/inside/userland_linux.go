@@ -233,8 +233,8 @@ func copyFromImage(image *os.Root, from string, d fs.DirEntry, disk *os.Root, na
 // accountsNote says that the disk has the machine's own accounts, so that those that were deleted do not come back.
 const accountsNote = "/var/.drydock-accounts"
 
-// addAccounts adds the machine's own users and groups to those of an image, once. They come first, so that their user IDs are
-// theirs. A group whose ID is taken is left out: its members would have the rights of another one.
+// addAccounts adds the machine's own users and groups to those of an image, once. They come first, so that looking up their user
+// IDs finds them. A group whose ID is taken is left out: members of the image's group would get its rights.
 func addAccounts() error {
 	if _, err := os.Lstat(accountsNote); err == nil {
 		return nil
@@ -264,8 +264,8 @@ func addAccounts() error {
 	return unlessFull(replace(accountsNote, nil, 0o644))
 }
 
-// withAccounts returns the lines of a file of accounts with those of ours before them whose names, and IDs if they are groups, it does
-// not have.
+// withAccounts returns theirs, the text of an account file, preceded by those lines of ours whose names it lacks. Groups whose IDs it
+// has are left out, too.
 func withAccounts(ours, theirs string, groups bool) string {
 	names, ids := map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(theirs) {

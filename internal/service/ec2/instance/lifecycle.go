@@ -222,7 +222,7 @@ func leaveInterface(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) 
 func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance) error {
 	last, running := s.booted.get(k)
 	if running && last.number == i.Boot {
-		if err := s.completeRootTask(ctx, k, i); err != nil { // again, if it failed after the start
+		if err := s.completeRootTask(ctx, k, i); err != nil { // retried if it failed after the start
 			return err
 		}
 		return s.showAttachments(ctx, k, i)
